@@ -1,0 +1,163 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Judge folds all windows of a stage through its steps and judges the last one:
+// what a Gate says that saw them one by one. Steps come in the order of time.
+func Judge(s Settings, st []Step, ws []Window, h Health, now time.Time) Verdict {
+	var g Gate
+	rest := inOrder(ws)
+	for i, step := range st {
+		g = g.StartStep(step)
+		n := len(rest)
+		if i+1 < len(st) {
+			for n = 0; n < len(rest) && !rest[n].To.After(st[i+1].At); n++ {
+			}
+		}
+		g, rest = g.Add(s, rest[:n]), rest[n:]
+	}
+	return g.Verdict(s, h, now)
+}
+
+// Verdict answers the gate's question for the present step. What decides, in
+// this order: the safety limit; the fail statistic; the guard at 100; trouble
+// with the telemetry; a split that is not the weight; the proofs of a pass;
+// the end of the window. It may be asked in any phase and as often as one
+// likes.
+func (g Gate) Verdict(s Settings, h Health, now time.Time) Verdict {
+	v := g.st.numbers(s, now)
+	v.Outcome, v.Reason = g.st.answer(s, h, &v)
+	return v
+}
+
+// numbers fills in everything that is measured.
+func (st state) numbers(s Settings, now time.Time) Verdict {
+	e := st.errors()
+	v := Verdict{
+		At: now, Data: st.Newest.Time,
+		Step: st.Step.Index, Share: st.Step.Share,
+		Candidate: e.Proof.Paired.Candidate, Baseline: e.Proof.Paired.Baseline,
+		Margin:    s.Margin(st.Step.Share / 100),
+		LogFailAt: clampLog(-math.Log(s.Alpha)),
+		LogPass:   clampLog(e.Proof.log(s)), LogPassAt: clampLog(-math.Log(s.AlphaPass)),
+		Dispersion: e.Spread.d(), Scrapes: e.Proof.Scrapes,
+		Elapsed: max(now.Sub(st.Since.Time), 0),
+		Harm:    st.Harm.interval(st.Gated.Baseline, e.Spread.d()),
+	}
+	v.Left = max(s.MaxWindow-v.Elapsed, 0)
+	f, metric := st.merged(s)
+	v.LogFail, v.LogFailRaw, v.Material, v.Metric = clampLog(f.log), clampLog(f.raw), f.material, metric
+	if !st.Step.control() {
+		v.Candidate, v.Baseline = e.Proof.All.Candidate, e.Proof.All.Baseline
+		v.LogPass, v.LogPassAt, v.Margin = 0, 0, 0
+		v.LogGuard, v.GuardRate = clampLog(logMean(st.Guard.Logs[:])), st.Guard.Rate
+		if !st.Guard.Fixed {
+			v.GuardRate = rateAgainst(st.Gated.Baseline, s)
+		}
+	}
+	if p := (pair{v.Candidate, v.Baseline}); p.paired() {
+		d := newcombe(p)
+		v.Delta = &d
+	}
+	for _, r := range st.Remarks {
+		v.Notes = append(v.Notes, r.Why)
+	}
+	return v
+}
+
+// answer decides, and notes what a person should know about it.
+func (st state) answer(s Settings, h Health, v *Verdict) (Outcome, Reason) {
+	note := func(text string) { v.Notes = append(v.Notes, text) }
+	if st.Planned == 0 {
+		note("no step has been started")
+		v.Elapsed, v.Left = 0, s.MaxWindow
+		return Inconclusive, WarmingUp
+	}
+	if overLimit(st.Seen.Candidate, s) {
+		note(safetyNote(st.Seen.Candidate, s))
+		return Fail, SafetyLimit
+	}
+	if v.LogFail >= v.LogFailAt {
+		return Fail, Regression
+	}
+	if !st.Guard.Rang.IsZero() {
+		note(guardNote(v.Candidate, st.Guard.Rate))
+		if st.Alarms > 1 {
+			return Fail, GuardAlarmAgain
+		}
+		return Inconclusive, GuardAlarm
+	}
+	if reason, why := st.sight(s, h, v.At); reason != "" {
+		note(why)
+		if reason == TelemetryGap && v.Left <= 0 {
+			return Inconclusive, WindowExhausted
+		}
+		return Inconclusive, reason
+	}
+	if p := st.errors().Proof.All; mismatch(p, st.Step.Share/100) {
+		note(mismatchNote(p, st.Step.Share))
+		return Inconclusive, TrafficMismatch
+	}
+	reason, why := st.missing(s, h, v)
+	switch {
+	case reason == "" && st.Step.control():
+		return Pass, Certified
+	case reason == "":
+		return Pass, SoakClean
+	}
+	note(why)
+	if v.Left <= 0 {
+		return Inconclusive, WindowExhausted
+	}
+	return Inconclusive, reason
+}
+
+// missing says what a pass still lacks; empty when nothing is.
+func (st state) missing(s Settings, h Health, v *Verdict) (Reason, string) {
+	if bad := s.Validate(); len(bad) > 0 {
+		return NotCertified, fmt.Sprintf("nothing can pass with these settings: %v", bad[0])
+	}
+	if v.Scrapes < s.MinScrapes {
+		return WarmingUp, fmt.Sprintf("%d of %d scrapes past the warm-up", v.Scrapes, s.MinScrapes)
+	}
+	if !st.Step.control() {
+		return st.missingAtFull(s, h, v)
+	}
+	switch {
+	case v.Candidate.Requests < s.MinRequests:
+		return InsufficientRequests, fmt.Sprintf("%s of %s requests on the candidate", number(v.Candidate.Requests), number(s.MinRequests))
+	case v.Baseline.Requests < s.MinBaselineRequests:
+		return InsufficientBaseline, fmt.Sprintf("%s of %s requests on the baseline", number(v.Baseline.Requests), number(s.MinBaselineRequests))
+	case !(v.LogPass >= v.LogPassAt):
+		return NotCertified, "it is not proven yet that the candidate is within the margins"
+	case v.Elapsed < s.Soak:
+		return Soaking, fmt.Sprintf("%s of %s soaked", v.Elapsed.Round(time.Second), s.Soak)
+	}
+	return "", ""
+}
+
+// missingAtFull is missing at 100, where there is no proof: the soak must pass
+// with fresh data throughout, and a longer gap starts it again.
+func (st state) missingAtFull(s Settings, h Health, v *Verdict) (Reason, string) {
+	since, served := st.soak(s.grace(h.Scrape))
+	soaked := v.At.Sub(since)
+	switch {
+	case v.GuardRate <= 0:
+		return InsufficientBaseline, "no step of this stage had a baseline, so the guard has no rate to hold the candidate to; only the safety limit acts, and nothing can pass"
+	case soaked < s.Soak && since.After(st.Since.Time):
+		return Soaking, fmt.Sprintf("%s of %s soaked; a gap in the data started the soak again", max(soaked, 0).Round(time.Second), s.Soak)
+	case soaked < s.Soak:
+		return Soaking, fmt.Sprintf("%s of %s soaked", max(soaked, 0).Round(time.Second), s.Soak)
+	case served.Requests < s.MinRequests:
+		return InsufficientRequests, fmt.Sprintf("%s of %s requests on the candidate since the soak began", number(served.Requests), number(s.MinRequests))
+	}
+	return "", ""
+}
+
+func guardNote(c Counts, rate float64) string {
+	return fmt.Sprintf("at 100 %% the candidate's errors rose beyond %s, the most that its last baseline and the margins explain", percent(rate))
+}

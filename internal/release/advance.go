@@ -1,0 +1,479 @@
+package release
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shifter-dev/shifter/internal/analysis"
+)
+
+// This file holds the phases of a release that advances. Each is level
+// triggered: it compares what is with what should be, and only adds what is
+// missing.
+
+// preflight looks at what was admitted once more, marks the routes, and begins
+// the stage. Until the first mark nothing is touched.
+func (t *turn) preflight() {
+	if !t.marked() {
+		if what, known := t.unsound(); what != "" {
+			if known || t.over() {
+				t.end(Rejected, ReasonNotSound, "Nothing was touched: %s.", what)
+			}
+			return
+		}
+	}
+	all := true
+	for i, s := range t.o.Routes {
+		if s.Marked.Ok() && s.Marked.Val == t.r.Key.Name {
+			continue
+		}
+		all = false
+		t.act(Mark{Route: s.Ref, UID: t.r.Binding.Routes[i].UID, On: true})
+	}
+	if all {
+		t.startStep(0)
+		return
+	}
+	if t.over() {
+		t.fail(ReasonTimeout, "The routes could not be marked in time; no weight was changed.")
+	}
+}
+
+// unsound names the first thing that is not as it was admitted. known is false
+// when it could only not be seen.
+func (t *turn) unsound() (what string, known bool) {
+	if t.o.Unreachable != "" {
+		return "the API server does not answer: " + t.o.Unreachable, false
+	}
+	for i, s := range t.o.Routes {
+		b := t.r.Binding.Routes[i]
+		switch {
+		case s.UID != "" && s.UID != b.UID:
+			return fmt.Sprintf("%s is another object than at the request", b.Ref), true
+		case !s.Split.Ok():
+			return fmt.Sprintf("%s cannot be read: %s", b.Ref, s.Split.Why), false
+		case !equalPairs(s.Split.Val, b.Split):
+			return fmt.Sprintf("the weights of %s have changed since the request", b.Ref), true
+		case s.Marked.Ok() && s.Marked.Val != "" && s.Marked.Val != t.r.Key.Name:
+			return fmt.Sprintf("%s is marked by release %s; if that one is gone, remove its in-progress label", b.Ref, s.Marked.Val), true
+		}
+	}
+	for i, s := range t.o.Tracks {
+		b := t.r.Binding.Tracks[i]
+		switch {
+		case s.UID != "" && s.UID != b.UID:
+			return fmt.Sprintf("Deployment %s is another object than at the request", b.Deployment), true
+		case !s.Template.Ok():
+			return fmt.Sprintf("Deployment %s cannot be read: %s", b.Deployment, s.Template.Why), false
+		case s.Template.Val.Hash != b.Template.Hash:
+			return fmt.Sprintf("the template of Deployment %s has changed since the request", b.Deployment), true
+		}
+	}
+	return "", true
+}
+
+func equalPairs(a, b []Pair) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// startStep begins a step of the plan with growing what it needs.
+func (t *turn) startStep(ix int) {
+	t.closeStep()
+	t.r.StepIx = ix
+	t.r.Step = StepRecord{Share: t.r.Plan[ix].Share, Started: t.now}
+	t.enter(Growing, ReasonGrowing, t.r.Spec.Deadlines.Grow)
+	if ix == 0 && t.r.Passed > 0 {
+		t.expose()
+	}
+	t.again = true
+}
+
+// step is the present step of the plan.
+func (t *turn) step() Step { return t.r.Plan[t.r.StepIx] }
+
+// growing brings the incoming track to the size of its next share.
+func (t *turn) growing() {
+	in := t.r.Incoming()
+	s, need := t.o.Tracks[in], t.r.need(t.step().Share)
+	if usable(s) >= need {
+		t.beginShift()
+		return
+	}
+	if tr, bad := worst(s, TroubleTerminal, t.r.Suspect); bad {
+		t.trouble(ClassWorkloadTerminal, "%s: %s %s.", tr.Pod, tr.Reason, tr.Message)
+		return
+	}
+	if !t.over() {
+		if s.Desired.Ok() && s.Desired.Val < need {
+			t.act(Scale{Track: in, UID: t.r.Binding.Tracks[in].UID, Replicas: need})
+		}
+		return
+	}
+	if tr, bad := worst(s, TroubleRetryable, t.r.Suspect); bad {
+		t.trouble(ClassWorkloadRetryable, "%s has %d of %d ready pods: %s %s.", in, usable(s), need, tr.Reason, tr.Message)
+		return
+	}
+	t.trouble(ClassCapacity, "%s has %d of the %d ready pods that %s needs.", in, usable(s), need, percent(t.step().Share))
+}
+
+// beginShift sets the target and judges what follows as a new step.
+func (t *turn) beginShift() {
+	st := t.step()
+	t.aim(st.Share)
+	t.enter(Shifting, ReasonWriting, t.r.Spec.Deadlines.Write)
+}
+
+// aim sets the share to be declared. What was shown before stays known as Last
+// until the data plane shows the new one. A target that is declared already has
+// no write to wait for.
+func (t *turn) aim(share float64) {
+	if share != t.r.Target {
+		if !t.r.Shown.IsZero() {
+			t.r.Last = t.r.Target
+		}
+		t.r.Target = share
+		t.r.Declared, t.r.Accepted, t.r.Shown, t.r.ShownBy = time.Time{}, time.Time{}, time.Time{}, ""
+		t.r.Drained, t.r.Drain = nil, nil
+	}
+	if t.r.Retreat == nil {
+		t.r.Gate = t.r.Gate.StartStep(t.r.gateStep(t.r.Last, share, t.now))
+	}
+}
+
+// expose starts the clock of the longest exposure, or sets it anew after a pass.
+func (t *turn) expose() { t.r.ExposedUntil = t.now.Add(t.r.Spec.Deadlines.Exposure) }
+
+// shifting writes the weights and, beside them, sizes the outgoing track for
+// the last step that passed.
+func (t *turn) shifting() {
+	if t.atTarget(t.r.Target) {
+		if t.accepted() == AcceptedRefused {
+			t.trouble(ClassRouteRefused, "%s", t.refusal())
+			return
+		}
+		t.r.Step.Declared = t.r.Declared
+		t.enter(Settling, ReasonAwaitingShown, max(t.r.Spec.Deadlines.Shown, t.r.Spec.Deadlines.Settle))
+		t.again = true
+		return
+	}
+	if why := t.refusedWrite(); why != "" {
+		t.trouble(ClassRouteRefused, "%s", why)
+		return
+	}
+	if t.foreign() {
+		return
+	}
+	if t.over() {
+		t.trouble(ClassTimeout, "The weights could not be written in time.")
+		return
+	}
+	t.writeShare()
+	t.shrinkBehind()
+}
+
+// writeShare adds a write for every route that does not declare the target.
+func (t *turn) writeShare() {
+	for i, s := range t.o.Routes {
+		if !s.Split.Ok() {
+			continue
+		}
+		to := make([]Pair, len(s.Split.Val))
+		same := true
+		for j, p := range s.Split.Val {
+			to[j] = t.wanted(p)
+			same = same && to[j] == p
+		}
+		if same {
+			continue
+		}
+		if t.r.ExposedUntil.IsZero() && t.r.Retreat == nil {
+			t.expose()
+		}
+		t.act(SetShare{Route: s.Ref, UID: t.r.Binding.Routes[i].UID, From: s.Split.Val, To: to})
+	}
+	if len(t.acts) > 0 && t.r.Retreat == nil && t.r.Step.Written.IsZero() {
+		t.r.Step.Written = t.now
+		t.tell("Writing %s to the %s.", percent(t.r.Target), t.r.Incoming())
+	}
+}
+
+// wanted is what a rule should declare. In a retreat a rule that gives the
+// refuge more already, by whatever hand, keeps it.
+func (t *turn) wanted(p Pair) Pair {
+	to := p.At(t.r.Incoming(), t.r.Target)
+	if re := t.r.Retreat; re != nil && p.Of(re.Refuge) > to.Of(re.Refuge) {
+		return p
+	}
+	return to
+}
+
+// keep is the size that the shrink policy keeps for the outgoing track.
+func (r Release) keep() int {
+	switch r.Spec.Shrink {
+	case ShrinkAtEnd:
+		return r.need(100)
+	case ShrinkAfterShown:
+		if !r.Shown.IsZero() && r.Target < 100 {
+			return r.need(100 - r.Target)
+		}
+		return r.need(100 - r.Passed)
+	case ShrinkBehind:
+	}
+	return r.need(100 - r.Passed)
+}
+
+// shrinkBehind sizes the outgoing track down to what the policy keeps.
+func (t *turn) shrinkBehind() {
+	out := t.r.Outgoing()
+	s, keep := t.o.Tracks[out], t.r.keep()
+	if s.Desired.Ok() && s.Desired.Val > keep && keep > 0 {
+		t.act(Scale{Track: out, UID: t.r.Binding.Tracks[out].UID, Replicas: keep})
+	}
+}
+
+// refusal is what a controller said against the weights.
+func (t *turn) refusal() string {
+	for _, s := range t.o.Routes {
+		if s.Refusal != "" {
+			return fmt.Sprintf("The controller of %s refused the weights: %s.", s.Ref, s.Refusal)
+		}
+	}
+	return "A route's controller refused the weights."
+}
+
+// refusedWrite is what was said against a write itself.
+func (t *turn) refusedWrite() string {
+	for _, f := range t.o.Failed {
+		if f.Kind == (SetShare{}).Kind() && (f.Err == ErrKindRefused || f.Err == ErrKindForbidden) {
+			return fmt.Sprintf("The API server answered to a write of weights: %s (%s).", f.Text, f.Err)
+		}
+	}
+	return ""
+}
+
+// foreign stops at weights that nobody here wrote: neither the target nor what
+// was shown before. The suspect's share taken to 0 by hand is a wish to stop.
+func (t *turn) foreign() bool {
+	lo, hi, ok := declared(t.o.Routes, t.r.Incoming())
+	if !ok || t.atTarget(t.r.Target) || t.atTarget(t.r.Last) || t.between(lo, hi) {
+		return false
+	}
+	if hi == 0 && t.r.Last > 0 {
+		t.retreat(ReasonAbortedByWeight, Aborted, ModeImmediate, "")
+		return true
+	}
+	t.trouble(ClassContested, "The routes give the %s %s%s, which is neither %s nor %s.",
+		t.r.Incoming(), spanText(lo, hi), t.foreignBy(), percent(t.r.Last), percent(t.r.Target))
+	return true
+}
+
+// between reports a write that is half done: some rules at the old share, some
+// at the new one.
+func (t *turn) between(lo, hi float64) bool {
+	a, b := min(t.r.Last, t.r.Target), max(t.r.Last, t.r.Target)
+	near := func(x, y float64) bool { return x-y <= 1 && y-x <= 1 }
+	return near(lo, a) && near(hi, b)
+}
+
+func (t *turn) foreignBy() string {
+	for _, s := range t.o.Routes {
+		if s.Foreign != "" {
+			return " (written by " + s.Foreign + ")"
+		}
+	}
+	return ""
+}
+
+// drifted reports and answers weights that left the target after they were
+// declared.
+func (t *turn) drifted() bool {
+	lo, hi, ok := declared(t.o.Routes, t.r.Incoming())
+	if !ok || t.atTarget(t.r.Target) {
+		return false
+	}
+	if hi == 0 && t.r.Target > 0 {
+		t.retreat(ReasonAbortedByWeight, Aborted, ModeImmediate, "")
+		return true
+	}
+	t.trouble(ClassContested, "The routes give the %s %s%s, not %s.",
+		t.r.Incoming(), spanText(lo, hi), t.foreignBy(), percent(t.r.Target))
+	return true
+}
+
+// settling waits until the data plane serves what the routes declare.
+func (t *turn) settling() {
+	if t.drifted() {
+		return
+	}
+	if t.accepted() == AcceptedRefused {
+		t.trouble(ClassRouteRefused, "%s", t.refusal())
+		return
+	}
+	if by := t.shownBy(); by != "" {
+		t.setShown(by)
+		t.r.Gate = t.r.Gate.RestartProof(t.now)
+		t.enter(Gating, ReasonGathering, t.r.Spec.Gate.MaxWindow+t.r.Spec.Gate.Soak)
+		if t.r.Spec.Shrink == ShrinkAfterShown {
+			t.shrinkBehind()
+		}
+		return
+	}
+	if t.over() {
+		t.trouble(ClassTimeout, "The data plane does not show %s%s.", percent(t.r.Target), t.laggards())
+	}
+}
+
+// shownBy says how the target can be taken as shown, empty when it cannot yet:
+// counted, or, where counting is not possible, accepted (or declared, where
+// there is no status) and the settle time waited out.
+func (t *turn) shownBy() ShownBy {
+	if s := t.o.Shown; s.Ok() && t.fresh(s.Val) && s.Val.At.After(t.r.Declared) && s.Val.Status != analysis.ShownUnknown {
+		if s.Val.Status == analysis.ShownYes {
+			return ShownByData
+		}
+		return ""
+	}
+	since := t.r.Declared
+	if !t.r.Accepted.IsZero() {
+		since = t.r.Accepted
+	}
+	if !since.IsZero() && t.now.Sub(since) >= t.r.Spec.Deadlines.Settle {
+		return ShownBySettle
+	}
+	return ""
+}
+
+// fresh reports whether an answer rests on data that is not older than the
+// grace: a stale "no" must not hold up a retreat without telemetry.
+func (t *turn) fresh(s analysis.Shown) bool {
+	return t.now.Sub(s.At) <= max(t.r.Spec.Gate.TelemetryGrace, 8*t.r.Binding.Scrape)
+}
+
+func (t *turn) setShown(by ShownBy) {
+	t.r.Shown, t.r.ShownBy = t.now, by
+	t.r.Step.Accepted, t.r.Step.Shown, t.r.Step.ShownBy = t.r.Accepted, t.now, by
+	took := t.now.Sub(t.r.Declared).Round(100 * time.Millisecond)
+	if by == ShownByData {
+		t.tell("The data plane shows %s on the %s, %s after the write.", percent(t.r.Target), t.r.Incoming(), took)
+		return
+	}
+	t.tell("%s on the %s is taken as shown: too few requests to count, so the settle time was waited out (%s).",
+		percent(t.r.Target), t.r.Incoming(), took)
+}
+
+func (t *turn) laggards() string {
+	if s := t.o.Shown; s.Ok() && len(s.Val.Lagging) > 0 {
+		return fmt.Sprintf("; proxies at another split: %v", s.Val.Lagging)
+	}
+	return ""
+}
+
+// gating waits for the verdict of the step.
+func (t *turn) gating() {
+	if t.drifted() {
+		return
+	}
+	if t.disproved() {
+		return
+	}
+	v := t.o.Verdict
+	if !v.Ok() || v.Val.Share != t.r.Target {
+		return // nothing is known yet of this step
+	}
+	switch v.Val.Reason {
+	case analysis.Certified, analysis.SoakClean:
+		if v.Val.Data.After(t.r.Shown) && !t.r.Shown.IsZero() && t.judgedTemplates() {
+			t.passStep(v.Val)
+		}
+	case analysis.GuardAlarm:
+		t.stepBack(v.Val)
+	case analysis.WindowExhausted:
+		t.trouble(ClassGateInconclusive, "%s", verdictSentence(v.Val, t.r))
+	case analysis.TelemetryUnavailable:
+		t.trouble(ClassTelemetryUnavailable, "%s", verdictSentence(v.Val, t.r))
+	case analysis.TrafficMismatch:
+		if v.Val.Left <= 0 {
+			t.trouble(ClassGateInconclusive, "%s", verdictSentence(v.Val, t.r))
+		}
+	case analysis.Regression, analysis.SafetyLimit, analysis.GuardAlarmAgain, analysis.WarmingUp,
+		analysis.InsufficientRequests, analysis.InsufficientBaseline, analysis.NotCertified,
+		analysis.Soaking, analysis.TelemetryGap:
+	}
+}
+
+// disproved takes back a share that was only taken as shown, when data have
+// come since and say otherwise.
+func (t *turn) disproved() bool {
+	s := t.o.Shown
+	if t.r.ShownBy != ShownBySettle || !s.Ok() || !t.fresh(s.Val) || s.Val.Status != analysis.ShownNo {
+		return false
+	}
+	t.r.Shown, t.r.ShownBy = time.Time{}, ""
+	t.enter(Settling, ReasonAwaitingShown, t.budgetOf(Settling))
+	t.tell("Data have come, and they do not show %s%s; waiting again.", percent(t.r.Target), t.laggards())
+	return true
+}
+
+// passStep goes on to the next step, or to the drain after the last one.
+func (t *turn) passStep(v analysis.Verdict) {
+	t.r.Passed, t.r.Step.Passed, t.r.Step.Verdict = t.r.Target, t.now, &v
+	t.r.Verdict, t.r.Hold = &v, nil
+	t.r.Proof = &PassProof{Step: t.r.StepIx, Share: t.r.Target, Hashes: t.hashes(), At: t.now}
+	t.expose()
+	t.r.Reason = ReasonGatePassed
+	t.tell("%s", verdictSentence(v, t.r))
+	if t.r.StepIx+1 < len(t.r.Plan) {
+		t.startStep(t.r.StepIx + 1)
+		return
+	}
+	t.closeStep()
+	t.enter(Draining, ReasonDraining, t.r.Spec.Deadlines.Drain)
+}
+
+func (t *turn) hashes() [2]string {
+	return [2]string{t.o.Tracks[Primary].Template.Val.Hash, t.o.Tracks[Canary].Template.Val.Hash}
+}
+
+// judgedTemplates reports whether both tracks are seen to have the templates
+// that were admitted, and so judged. Without that look there is no pass (I17).
+func (t *turn) judgedTemplates() bool {
+	for i, s := range t.o.Tracks {
+		if !s.Template.Ok() || s.Template.Val.Hash != t.r.Binding.Tracks[i].Template.Hash {
+			return false
+		}
+	}
+	return true
+}
+
+// stepBack answers the guard at 100: back to the last step with a control, whose
+// pods are still there, to be judged again.
+func (t *turn) stepBack(v analysis.Verdict) {
+	back := -1
+	for i, s := range t.r.Plan {
+		if s.Share < 100 && i < t.r.StepIx {
+			back = i
+		}
+	}
+	t.r.Verdict = &v
+	if back < 0 {
+		t.trouble(ClassGateFailed, "The guard at 100 %% rang, and the plan has no step with a control to go back to.")
+		return
+	}
+	t.r.Backs++
+	t.r.Step.Verdict = &v
+	t.closeStep()
+	t.r.StepIx, t.r.Proof = back, nil
+	t.r.Step = StepRecord{Share: t.r.Plan[back].Share, Started: t.now}
+	t.aim(t.r.Plan[back].Share)
+	t.enter(Shifting, ReasonGuardAlarm, t.r.Spec.Deadlines.Write)
+	t.tell("The guard at 100 %% rang: back to %s, where there is a control.", percent(t.r.Target))
+	t.again = true
+}

@@ -1,0 +1,188 @@
+package release
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shifter-dev/shifter/internal/analysis"
+	"github.com/shifter-dev/shifter/internal/drain"
+)
+
+// This file holds the phases that an advance and a retreat share: the drain of
+// the track without share, its last size, and the confirmation.
+
+// loser is the track that has lost its share.
+func (t *turn) loser() Track {
+	if t.r.Retreat != nil {
+		return t.r.Retreat.Refuge.Other()
+	}
+	return t.r.Outgoing()
+}
+
+// draining waits until the track without share is quiet. While any proxy still
+// sends it new requests it is neither undone nor sized to 0.
+func (t *turn) draining() {
+	tr := t.loser()
+	if !t.stillAway(tr) {
+		return
+	}
+	if v := t.o.Verdict; t.r.Retreat == nil && v.Ok() && v.Val.Reason == analysis.GuardAlarm && v.Val.Share == t.r.Target {
+		t.stepBack(v.Val)
+		return
+	}
+	st := t.o.Drain[tr]
+	if st.Ok() && st.Val.Status.Over() {
+		t.drained(tr, st.Val)
+		return
+	}
+	if !t.over() {
+		return
+	}
+	switch {
+	case st.Ok() && len(st.Val.Senders) > 0:
+		t.fail(ReasonDrainIncomplete, "These proxies still send requests to the %s, so it was left running: %v.", tr, st.Val.Senders)
+	case st.Ok():
+		// Nothing is known to arrive, and the budget is used up: what cannot be
+		// seen was waited for longer than any request may run.
+		s := st.Val
+		s.Status, s.Cut = drain.Forced, s.InFlight
+		t.r.Unverified = appendNew(t.r.Unverified, fmt.Sprintf("the drain of the %s could not be measured: %s", tr, s.Why))
+		t.drained(tr, s)
+	default:
+		t.fail(ReasonDrainIncomplete, "Nothing is known about what the %s still serves, so it was left running.", tr)
+	}
+}
+
+// stillAway guards a drain against weights that came back.
+func (t *turn) stillAway(tr Track) bool {
+	_, hi, ok := declared(t.o.Routes, tr)
+	if ok && hi == 0 {
+		return true
+	}
+	if !ok {
+		return false
+	}
+	if t.r.Retreat != nil {
+		t.r.Retreat = t.r.Retreat.with(func(x *Retreat) { x.Moved, x.Shown = time.Time{}, time.Time{} })
+		t.tell("The %s has %s again by another hand; moving it away once more.", tr, percent(hi))
+		t.r.Declared, t.r.Accepted, t.r.Shown = time.Time{}, time.Time{}, time.Time{}
+		t.enter(Retreating, t.r.Retreat.Why, t.r.Spec.Deadlines.Grow)
+		t.again = true
+		return false
+	}
+	t.drifted()
+	return false
+}
+
+func (t *turn) drained(tr Track, s drain.State) {
+	t.r.Drain, t.r.Drained, t.save = &s, &tr, true
+	t.tell("The %s is %s after %s: %s", tr, s.Status, s.Took.Round(100*time.Millisecond), s.Why)
+	if t.r.Retreat != nil {
+		t.r.Retreat = t.r.Retreat.with(func(x *Retreat) { x.Drained = t.now })
+		t.enter(Undoing, ReasonUndoing, t.r.Spec.Deadlines.Undo)
+		return
+	}
+	t.enter(Shrinking, ReasonShrinking, t.r.Spec.Deadlines.Undo)
+}
+
+// endSize is the size that the track without share ends with: the canary its
+// endReplicas, the primary its size at admission.
+func (t *turn) endSize(tr Track) int {
+	if tr == Canary {
+		return t.r.Spec.EndReplicas
+	}
+	return t.r.Binding.Tracks[tr].Replicas
+}
+
+// shrinking gives the quiet track the size that it ends with.
+func (t *turn) shrinking() {
+	tr := t.loser()
+	if !t.stillAway(tr) {
+		return
+	}
+	s, size := t.o.Tracks[tr], t.endSize(tr)
+	switch {
+	case s.Desired.Ok() && s.Desired.Val == size && rolledOut(s):
+		t.enter(Confirming, ReasonConfirming, t.r.Spec.Deadlines.Confirm)
+	case t.over():
+		t.trouble(ClassUnconfirmed, "The %s has not come to %d ready pods in time.", tr, size)
+	case s.Desired.Ok() && s.Desired.Val != size:
+		t.act(Scale{Track: tr, UID: t.r.Binding.Tracks[tr].UID, Replicas: size})
+	}
+}
+
+// confirming checks everything once more, takes the marks off, and ends.
+func (t *turn) confirming() {
+	if e := t.r.Ending; e != nil {
+		t.release(e.Phase, e.Reason, e.Message)
+		return
+	}
+	if missing := t.unconfirmed(); len(missing) > 0 {
+		if t.over() {
+			t.r.Unverified = missing
+			t.trouble(ClassUnconfirmed, "Not confirmed in time: %v.", missing)
+		}
+		return
+	}
+	if re := t.r.Retreat; re != nil {
+		t.release(re.Ends, re.Why, t.retreatStory())
+		return
+	}
+	t.release(Succeeded, ReasonCompleted, fmt.Sprintf("All traffic is on the %s, and the %s is at %d replicas.",
+		t.r.Incoming(), t.r.Outgoing(), t.o.Tracks[t.r.Outgoing()].Desired.Val))
+}
+
+// release takes the marks off and ends; marks that cannot be taken off in time
+// are listed.
+func (t *turn) release(end Phase, why Reason, msg string) {
+	switch {
+	case t.unmarked():
+	case t.over():
+		t.r.NeedsHuman = true
+		t.r.Unverified = appendNew(t.r.Unverified, "the in-progress label could not be taken off")
+	default:
+		for i, s := range t.o.Routes {
+			if s.Marked.Ok() && s.Marked.Val == t.r.Key.Name {
+				t.act(Mark{Route: s.Ref, UID: t.r.Binding.Routes[i].UID, On: false})
+			}
+		}
+		return
+	}
+	t.end(end, why, "%s", msg)
+}
+
+// unconfirmed lists what the end still lacks.
+func (t *turn) unconfirmed() []string {
+	var out []string
+	add := func(ok bool, format string, args ...any) {
+		if !ok {
+			out = append(out, fmt.Sprintf(format, args...))
+		}
+	}
+	lo, hi := t.loser(), t.loser().Other()
+	serving, quiet := t.o.Tracks[hi], t.o.Tracks[lo]
+	want := 100.0
+	if hi != t.r.Incoming() {
+		want = 0
+	}
+	add(t.atTarget(want), "the routes do not give the %s everything", hi)
+	add(t.accepted() != AcceptedRefused, "a controller refuses the weights")
+	if s := t.o.Shown; s.Ok() && t.fresh(s.Val) {
+		add(s.Val.Status != analysis.ShownNo, "the data plane shows another split%s", t.laggards())
+	}
+	add(rolledOut(serving), "the %s is not rolled out and ready", hi)
+	add(quiet.Desired.Ok() && quiet.Desired.Val == t.endSize(lo), "the %s is not at %d replicas", lo, t.endSize(lo))
+	add(rolledOut(quiet), "pods of the %s are still coming or leaving", lo)
+	add(t.r.Drained != nil && *t.r.Drained == lo, "the %s is not known to be quiet", lo)
+	in := t.r.Incoming()
+	if back := t.r.Binding.Tracks[in].UndoTo; back != nil {
+		held := slices.ContainsFunc(t.o.Tracks[in].History, func(h Template) bool { return h.Hash == back.Hash })
+		add(held, "the earlier revision of the %s is gone from its history", in)
+	}
+	if re := t.r.Retreat; re != nil && lo == in && t.r.Binding.Tracks[in].UndoTo != nil && !re.Undone.IsZero() {
+		tpl := t.o.Tracks[in].Template
+		add(tpl.Ok() && tpl.Val.Hash == t.r.Binding.Tracks[in].UndoTo.Hash, "the %s is not on the template it was undone to", in)
+	}
+	return out
+}

@@ -1,0 +1,131 @@
+package release
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shifter-dev/shifter/internal/analysis"
+)
+
+// New makes the record of a sound request: pending, with its steps resolved
+// against the share that the routes declare at admission.
+func New(k Key, uid string, spec Spec, b Binding, subject string, now time.Time) Release {
+	stage := spec.Stages[0]
+	in := stage.Incoming()
+	present := presentShare(b, in)
+	r := Release{
+		Schema:  Schema,
+		Key:     k,
+		UID:     uid,
+		Created: now,
+		Subject: subject,
+		Spec:    spec,
+		Binding: b,
+		Stage:   stage,
+		Plan:    resolveSteps(spec.Steps, present),
+		Phase:   Pending,
+		Since:   now,
+		Suspect: b.Tracks[in].Template.Hash,
+		Target:  present,
+		Last:    present,
+		Passed:  present,
+	}
+	return r.enter(Pending, ReasonAccepted, "", spec.Deadlines.Preflight, now).
+		tell(fmt.Sprintf("Accepted: %s for %s, from %s to %s.", stage, b.Tracks[in].Deployment, percent(present), stepsText(spec.Steps)), now, subject)
+}
+
+// presentShare is the track's share at admission. Preflight has made sure that
+// all rules agree.
+func presentShare(b Binding, t Track) float64 {
+	for _, r := range b.Routes {
+		for _, p := range r.Split {
+			return p.Share(t)
+		}
+	}
+	return 0
+}
+
+// resolveSteps leaves out the steps at or below the present share; a present
+// share above 0 is judged itself before anything rises.
+func resolveSteps(steps []float64, present float64) []Step {
+	var out []Step
+	if present > 0 {
+		out = append(out, Step{Share: present, Present: true})
+	}
+	for _, s := range steps {
+		if s > present {
+			out = append(out, Step{Share: s})
+		}
+	}
+	return out
+}
+
+// gateStep describes a step to the judge. A stage starts one copy of the fail
+// product for each step with a control, and one for a second judgement after
+// an alarm of the guard.
+func (r Release) gateStep(prev, share float64, now time.Time) analysis.Step {
+	copies := 1
+	for _, s := range r.Plan {
+		if s.Share < 100 {
+			copies++
+		}
+	}
+	return analysis.Step{Index: r.StepIx, Share: share, Prev: prev, Copies: copies, At: now}
+}
+
+// Resume readies a loaded record for a new process. The pass proof of the step
+// starts again, since nobody watched in between; the fail process goes on. The
+// phase's budget is charged with the time since it was last charged, but never
+// with more than half of what is left: downtime must neither be free nor use
+// up the way out. The next decision is saved, so that a process that keeps
+// dying uses the budget up all the same.
+func Resume(r Release, now time.Time) Release {
+	if r.Phase.Terminal() {
+		return r
+	}
+	gone := now.Sub(r.Work.At)
+	r.Work = Work{Left: r.Work.Left - min(max(gone, 0), r.Work.Left/2), At: now}
+	r.Gate, r.resumed = r.Gate.RestartProof(now), true
+	return r
+}
+
+// LookFrom returns what the next look at the telemetry must begin with: the end of
+// what has been counted already.
+func (r Release) LookFrom() time.Time {
+	switch u := r.Gate.Until(); {
+	case !u.IsZero():
+		return u
+	case !r.Step.Started.IsZero():
+		return r.Step.Started
+	}
+	return r.Created
+}
+
+// enter moves the release to a phase with a budget of work.
+func (r Release) enter(p Phase, why Reason, msg string, budget time.Duration, now time.Time) Release {
+	r.Phase, r.Reason, r.Message, r.Since = p, why, msg, now
+	r.Work = Work{Left: budget, At: now}
+	return r
+}
+
+// tell adds a line to the story, in a copy of it.
+func (r Release) tell(text string, now time.Time, subject string) Release {
+	r.Seq++
+	h := make([]Event, 0, HistoryMax)
+	h = append(h, r.History[max(0, len(r.History)-HistoryMax+1):]...)
+	r.History = append(h, Event{Seq: r.Seq, At: now, Phase: r.Phase, Reason: r.Reason, Text: text, Subject: subject})
+	return r
+}
+
+func percent(v float64) string { return fmt.Sprintf("%g %%", v) }
+
+func stepsText(steps []float64) string {
+	s := ""
+	for i, v := range steps {
+		if i > 0 {
+			s += ", "
+		}
+		s += fmt.Sprintf("%g", v)
+	}
+	return s + " %"
+}

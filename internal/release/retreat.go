@@ -1,0 +1,264 @@
+package release
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shifter-dev/shifter/internal/analysis"
+)
+
+// This file holds the way back. In order: choose the refuge once, grow it, move
+// the weights as far as its ready pods allow, see it shown, drain the other
+// track, and only then undo it.
+
+// with returns a changed copy; the record never shares a retreat.
+func (x *Retreat) with(f func(*Retreat)) *Retreat {
+	c := *x
+	f(&c)
+	return &c
+}
+
+// minHop is the least that a partial hop moves, so that a refuge which grows
+// pod by pod does not mean a write for each.
+const minHop = 10
+
+// retreat begins the way back.
+func (t *turn) retreat(why Reason, ends Phase, mode Mode, words string) {
+	ref, ok := t.chooseRefuge()
+	if !ok {
+		t.fail(ReasonNoRefuge, "%s No track is fit to take the traffic.", why.Sentence())
+		return
+	}
+	t.closeStep()
+	t.r.Hold, t.save = nil, true
+	t.r.Retreat = &Retreat{
+		Why:     why,
+		Ends:    ends,
+		Mode:    mode,
+		Refuge:  ref,
+		Suspect: t.r.Suspect,
+		Began:   t.now,
+		From:    t.suspectShare(),
+		Reason:  words,
+	}
+	if ref == t.r.Incoming() {
+		t.r.Retreat.Suspect = t.r.Binding.Tracks[ref.Other()].Template.Hash
+	}
+	t.enter(Retreating, why, t.r.Spec.Deadlines.Grow)
+	t.tell("Going back to the %s: %s", ref, why.Sentence())
+	t.again = true
+}
+
+// chooseRefuge picks the track that gets the traffic: the one that is not the
+// suspect, unless the evidence is against it; else the other, if that is still
+// on its admitted template and has pods; else none.
+func (t *turn) chooseRefuge() (Track, bool) {
+	out, in := t.r.Outgoing(), t.r.Incoming()
+	if t.soundRefuge(out) {
+		return out, true
+	}
+	if t.soundRefuge(in) {
+		return in, true
+	}
+	return out, false
+}
+
+// soundRefuge reports whether nothing is known against a track: it is there, and
+// it still has the template that was admitted.
+func (t *turn) soundRefuge(tr Track) bool {
+	s, b := t.o.Tracks[tr], t.r.Binding.Tracks[tr]
+	if s.UID != "" && s.UID != b.UID {
+		return false
+	}
+	return !s.Template.Ok() || s.Template.Val.Hash == b.Template.Hash
+}
+
+// retreating grows the refuge, moves the weights and waits until that is shown.
+func (t *turn) retreating() {
+	re := t.r.Retreat
+	goal := t.refugeTarget(100)
+	if t.r.Target == goal && t.atTarget(goal) {
+		t.retreatMoved()
+		return
+	}
+	if t.over() {
+		t.retreatOver(t.o.Tracks[re.Refuge])
+		return
+	}
+	s := t.o.Tracks[re.Refuge]
+	full := t.r.need(100)
+	if s.Desired.Ok() && s.Desired.Val < full {
+		t.act(Scale{Track: re.Refuge, UID: t.r.Binding.Tracks[re.Refuge].UID, Replicas: full})
+	}
+	if next, ok := t.hop(usable(s)); ok {
+		t.aimBack(next)
+	}
+	if t.r.Retreat.Moving && !t.atTarget(t.r.Target) {
+		t.writeShare()
+	}
+}
+
+// refugeTarget turns a share of the refuge into the incoming track's.
+func (t *turn) refugeTarget(share float64) float64 {
+	if t.r.Retreat.Refuge == t.r.Incoming() {
+		return share
+	}
+	return 100 - share
+}
+
+// hop is the next target on the way back, and whether it is further than the
+// present one: never more than the ready pods carry (unless forced), never less
+// than what the refuge has.
+func (t *turn) hop(ready int) (float64, bool) {
+	re := t.r.Retreat
+	allowed := Capacity(t.r.Binding.Full, ready, t.r.Spec.Size)
+	if re.Forced || re.Mode == ModeForce {
+		allowed = 100
+	}
+	lo, _, ok := declared(t.o.Routes, re.Refuge)
+	if !ok {
+		return 0, false
+	}
+	aimed := t.refugeTarget(t.r.Target)
+	if allowed <= aimed && re.Moving || allowed < 100 && allowed < max(lo, aimed)+minHop {
+		return 0, false
+	}
+	return t.refugeTarget(allowed), true
+}
+
+// aimBack sets the target of a hop.
+func (t *turn) aimBack(target float64) {
+	t.r.Retreat = t.r.Retreat.with(func(x *Retreat) { x.Moving = true })
+	if target == t.r.Target {
+		return
+	}
+	t.aim(target)
+	t.tell("Moving the %s to %s.", t.r.Retreat.Refuge, percent(t.refugeTarget(target)))
+}
+
+// retreatMoved waits until the data plane shows what is declared, then drains.
+func (t *turn) retreatMoved() {
+	re := t.r.Retreat
+	if re.Moved.IsZero() {
+		t.r.Retreat = re.with(func(x *Retreat) { x.Moved = t.now })
+		t.r.Work = Work{Left: max(t.r.Spec.Deadlines.Shown, t.r.Spec.Deadlines.Settle), At: t.now}
+	}
+	if t.r.Shown.IsZero() {
+		by := t.shownBy()
+		if by == "" {
+			if t.over() {
+				t.fail(ReasonDrainIncomplete, "The %s has all declared share, but the data plane does not show it%s; nothing was sized down or undone.",
+					re.Refuge, t.laggards())
+			}
+			return
+		}
+		t.setShown(by)
+	}
+	t.r.Retreat = t.r.Retreat.with(func(x *Retreat) { x.Shown = t.now })
+	t.enter(Draining, ReasonDraining, t.r.Spec.Deadlines.Drain)
+}
+
+// retreatOver is the escape of a retreat that does not get on: force it where
+// the suspect breaks a safety limit, else wait for a person, traffic kept.
+func (t *turn) retreatOver(s TrackState) {
+	re := t.r.Retreat
+	if why := t.refusedWrite(); why != "" {
+		t.fail(ReasonRouteRefused, "%s Nothing was sized down or undone.", why)
+		return
+	}
+	v := t.o.Verdict
+	if !re.Forced && v.Ok() && v.Val.Reason == analysis.SafetyLimit {
+		t.r.Retreat = re.with(func(x *Retreat) { x.Forced = true })
+		t.r.Work = Work{Left: t.r.Spec.Deadlines.Write, At: t.now}
+		t.tell("The %s breaks a safety limit and the %s has only %d of %d ready pods: all share is moved regardless.",
+			re.Refuge.Other(), re.Refuge, usable(s), t.r.Binding.Full)
+		t.again, t.save = true, true
+		return
+	}
+	if usable(s) < t.r.need(100) && !re.Forced {
+		pol := PolicyFor(t.r.Spec.Preset, t.r.Spec.Holds)[ClassContested]
+		t.hold(ClassCapacity, Response{Do: DoHold, For: pol.For, Then: &Response{Do: DoFail}},
+			fmt.Sprintf("The %s has %d of %d ready pods, so it cannot take all of the traffic back.", re.Refuge, usable(s), t.r.Binding.Full))
+		return
+	}
+	t.fail(ReasonTimeout, "The weights could not be moved back in time; nothing was sized down or undone.")
+}
+
+// undoing sets the drained track's template back, if this release is to do so,
+// and waits until its pods are ready.
+func (t *turn) undoing() {
+	tr := t.loser()
+	if !t.stillAway(tr) {
+		return
+	}
+	b, s := t.r.Binding.Tracks[tr], t.o.Tracks[tr]
+	if tr != t.r.Incoming() || b.UndoTo == nil {
+		t.enter(Shrinking, ReasonShrinking, t.r.Spec.Deadlines.Undo)
+		return
+	}
+	if !s.Template.Ok() {
+		t.undoOver(tr, "its template cannot be read")
+		return
+	}
+	switch s.Template.Val.Hash {
+	case b.UndoTo.Hash:
+		if rolledOut(s) {
+			t.r.Retreat = t.r.Retreat.with(func(x *Retreat) { x.Undone = t.now })
+			t.tell("The %s is back on %s, with %d ready pods.", tr, templateName(*b.UndoTo), usable(s))
+			t.enter(Shrinking, ReasonShrinking, t.r.Spec.Deadlines.Undo)
+			return
+		}
+		t.undoOver(tr, fmt.Sprintf("it has %d of %d ready pods", usable(s), s.Desired.Val))
+	case t.r.Retreat.Suspect:
+		if why := t.refusedUndo(); why != "" {
+			t.fail(ReasonUndoSkipped, "%s", why)
+			return
+		}
+		if t.over() {
+			t.undoOver(tr, "the write did not succeed")
+			return
+		}
+		t.act(Undo{Track: tr, UID: b.UID, From: s.Template.Val, To: *b.UndoTo})
+	default:
+		t.r.Unverified = appendNew(t.r.Unverified, fmt.Sprintf("the template of the %s is %s, which is neither the suspect nor its predecessor; it was left", tr, s.Template.Val.Hash))
+		t.enter(Shrinking, ReasonShrinking, t.r.Spec.Deadlines.Undo)
+	}
+}
+
+func (t *turn) undoOver(tr Track, what string) {
+	if t.over() {
+		t.fail(ReasonUndoIncomplete, "The %s was not undone in time: %s.", tr, what)
+	}
+}
+
+func (t *turn) refusedUndo() string {
+	for _, f := range t.o.Failed {
+		if f.Kind == (Undo{}).Kind() && (f.Err == ErrKindForbidden || f.Err == ErrKindRefused) {
+			return fmt.Sprintf("The API server answered to the undo: %s (%s).", f.Text, f.Err)
+		}
+	}
+	return ""
+}
+
+// retreatStory sums a retreat up in one sentence.
+func (t *turn) retreatStory() string {
+	re := t.r.Retreat
+	s := fmt.Sprintf("All traffic is back on the %s, %s after the decision", re.Refuge, re.Shown.Sub(re.Began).Round(100*time.Millisecond))
+	if t.r.Drain != nil {
+		s += fmt.Sprintf("; the %s was %s", re.Refuge.Other(), t.r.Drain.Status)
+	}
+	if !re.Undone.IsZero() {
+		s += " and undone to " + templateName(*t.r.Binding.Tracks[re.Refuge.Other()].UndoTo)
+	}
+	return s + "."
+}
+
+// templateName is how people know a template: its images, else its hash.
+func templateName(t Template) string {
+	if len(t.Images) == 1 {
+		for _, img := range t.Images {
+			return img
+		}
+	}
+	return "template " + t.Hash
+}
