@@ -40,13 +40,14 @@ type stratum struct {
 
 // feed lets a window enter the dispersion. Windows are pooled until the split
 // has a variance of at least 1. Each stratum is compared with its own running
-// ratio, since strata may differ in their split.
+// ratio, since strata may differ in their split. Windows of one side only, as at
+// 100, tell nothing about the split and would be pooled with another time.
 func (s spread) feed(st stratum, w pair) (spread, stratum) {
-	st.Sum, st.Wait = st.Sum.add(w), st.Wait.add(w)
-	n1, n0 := st.Wait.Candidate.Requests, st.Wait.Baseline.Requests
-	if n1 <= 0 || n0 <= 0 {
+	if !w.paired() {
 		return s, st
 	}
+	st.Sum, st.Wait = st.Sum.add(w), st.Wait.add(w)
+	n1, n0 := st.Wait.Candidate.Requests, st.Wait.Baseline.Requests
 	rho := smoothRate(st.Sum.Candidate) / smoothRate(st.Sum.Baseline)
 	th := n1 * rho / (n1*rho + n0)
 	x1, bad := st.Wait.Candidate.Bad, st.Wait.Candidate.Bad+st.Wait.Baseline.Bad

@@ -86,11 +86,14 @@ func (st state) merged(s Settings) (failing, string) {
 		sum += metricWeights[e.Metric]
 	}
 	var logs, raws []float64
-	out, dominating, most := failing{}, MetricErrors, math.Inf(-1)
+	out, dominating, most := failing{most: math.Inf(-1)}, MetricErrors, math.Inf(-1)
 	for _, e := range st.Metrics {
 		f, w := e.failing(s, st.Planned), math.Log(metricWeights[e.Metric]/sum)
 		logs, raws = append(logs, w+f.log), append(raws, w+f.raw)
 		out.material = out.material || f.material
+		if w+f.most > out.most {
+			out.leading, out.most = f.leading, w+f.most
+		}
 		if w+f.raw > most {
 			dominating, most = e.Metric, w+f.raw
 		}

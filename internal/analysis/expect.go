@@ -86,9 +86,6 @@ func bestGrowth(h, rate float64, null line) float64 {
 	const steps = 200
 	best := 0.0
 	for i := range steps {
-		if i == 0 && rate > 0 {
-			continue // a single bad event would refute kappa = 0
-		}
 		w := pair{Counts{1, rate}, Counts{1 / h, rate / h}}
 		best = math.Max(best, logFactor(float64(i)/steps, w, null))
 	}

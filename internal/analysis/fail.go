@@ -1,6 +1,10 @@
 package analysis
 
-import "math"
+import (
+	"fmt"
+	"math"
+	"time"
+)
 
 // failCopy is one copy of the fail product. One starts with every step, so that
 // a regression which appears only at 50 % is not drowned by the good data of
@@ -67,26 +71,42 @@ func material(p pair, s Settings) bool {
 // have not started, and of the same with the margins ignored.
 type failing struct {
 	log, raw float64
-	material bool
+	material bool     // whether any copy is
+	leading  failCopy // the material copy that weighs most
+	most     float64  // the logarithm of its part
 }
 
 // failing evaluates the copies. Leaving out immaterial copies only lowers M, so
 // its guarantee stands: P(M ever >= 1/alpha) <= alpha if the candidate is no
 // worse (Ville).
 func (e evidence) failing(s Settings, planned int) failing {
-	counted, all := []float64{}, []float64{}
-	any := false
+	f := failing{most: math.Inf(-1)}
+	var counted, all []float64
 	for i, c := range e.Copies {
 		v := math.Log(copyWeight(i, planned)) + logMean(c.Logs[:])
 		all = append(all, v)
-		if material(c.Totals, s) {
-			counted = append(counted, v)
-			any = true
+		if !material(c.Totals, s) {
+			continue
+		}
+		counted, f.material = append(counted, v), true
+		if v > f.most {
+			f.leading, f.most = c, v
 		}
 	}
 	for i := len(e.Copies); i < planned; i++ {
 		w := math.Log(copyWeight(i, planned))
 		counted, all = append(counted, w), append(all, w)
 	}
-	return failing{log: logSum(counted), raw: logSum(all), material: any}
+	f.log, f.raw = logSum(counted), logSum(all)
+	return f
+}
+
+// regressionNote says in people's numbers what the evidence is about.
+func regressionNote(c failCopy) string {
+	p := c.Totals
+	r1, _ := p.Candidate.Rate()
+	r0, _ := p.Baseline.Rate()
+	return fmt.Sprintf("since %s the candidate failed %s of %s requests (%s), the baseline %s of %s (%s)", c.At.Format(time.TimeOnly),
+		number(p.Candidate.Bad), number(p.Candidate.Requests), percent(r1),
+		number(p.Baseline.Bad), number(p.Baseline.Requests), percent(r0))
 }

@@ -82,7 +82,8 @@ func (g Gate) Until() time.Time { return g.st.Newest.Time }
 func (g Gate) Alarms() int { return g.st.Alarms }
 
 // StartStep begins the judgement of a step: its pass proof is fresh, and below
-// 100 another copy of the fail product starts. At 100 the guard starts, with the
+// 100 another copy of the fail product starts, as long as one of the planned
+// number is left (later the last one goes on, measured anew). At 100 the guard starts, with the
 // rate of the baseline in the last step below 100.
 func (g Gate) StartStep(st Step) Gate {
 	next := g.st.clone()

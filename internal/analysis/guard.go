@@ -76,13 +76,14 @@ type gap struct {
 const gapsMax = 8
 
 // withGap appends a gap and drops earlier ones that it outlasts: whatever a
-// reader takes for too long, only the last such gap matters.
+// reader takes for too long, only the last such gap matters. Where there is no
+// room, the newest is joined to the one before as if it had lasted as long.
 func withGap(gaps []gap, g gap) []gap {
+	if len(gaps) == gapsMax {
+		g.Long = max(g.Long, gaps[gapsMax-1].Long)
+	}
 	for len(gaps) > 0 && gaps[len(gaps)-1].Long <= g.Long {
 		gaps = gaps[:len(gaps)-1]
-	}
-	if len(gaps) == gapsMax {
-		gaps = gaps[1:]
 	}
 	return append(gaps, g)
 }

@@ -48,6 +48,7 @@ func (st state) numbers(s Settings, now time.Time) Verdict {
 		Elapsed: max(now.Sub(st.Since.Time), 0),
 		Harm:    st.Harm.interval(st.Gated.Baseline, e.Spread.d()),
 	}
+	v.SeenCandidate, v.SeenBaseline = st.Seen.Candidate, st.Seen.Baseline
 	v.Left = max(s.MaxWindow-v.Elapsed, 0)
 	f, metric := st.merged(s)
 	v.LogFail, v.LogFailRaw, v.Material, v.Metric = clampLog(f.log), clampLog(f.raw), f.material, metric
@@ -64,7 +65,7 @@ func (st state) numbers(s Settings, now time.Time) Verdict {
 		v.Delta = &d
 	}
 	for _, r := range st.Remarks {
-		v.Notes = append(v.Notes, r.Why)
+		v.Notes = append(v.Notes, r.text())
 	}
 	return v
 }
@@ -81,7 +82,8 @@ func (st state) answer(s Settings, h Health, v *Verdict) (Outcome, Reason) {
 		note(safetyNote(st.Seen.Candidate, s))
 		return Fail, SafetyLimit
 	}
-	if v.LogFail >= v.LogFailAt {
+	if f, _ := st.merged(s); f.material && within(s.Alpha, minAlpha, maxAlpha) && v.LogFail >= v.LogFailAt {
+		note(regressionNote(f.leading))
 		return Fail, Regression
 	}
 	if !st.Guard.Rang.IsZero() {
@@ -100,6 +102,9 @@ func (st state) answer(s Settings, h Health, v *Verdict) (Outcome, Reason) {
 	}
 	if p := st.errors().Proof.All; mismatch(p, st.Step.Share/100) {
 		note(mismatchNote(p, st.Step.Share))
+		if v.Left <= 0 {
+			return Inconclusive, WindowExhausted
+		}
 		return Inconclusive, TrafficMismatch
 	}
 	reason, why := st.missing(s, h, v)

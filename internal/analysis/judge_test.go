@@ -82,7 +82,9 @@ func (j judged) run(t *testing.T) analysis.Verdict {
 		j.change(&s)
 	}
 	h := j.health
-	h.Scrape = scrape
+	if h.Scrape == 0 {
+		h.Scrape = scrape
+	}
 	v := analysis.Judge(s, j.steps, j.windows, h, at(time.Duration(j.now)*scrape))
 	if v.Outcome != j.outcome || v.Reason != j.reason {
 		t.Errorf("got %s (%s), want %s (%s); notes %q", v.Outcome, v.Reason, j.outcome, j.reason, v.Notes)
@@ -153,6 +155,11 @@ func TestVerdictsBelowAHundred(t *testing.T) {
 			analysis.Pass, analysis.Certified, "",
 		},
 		{
+			"windows without a baseline do not make a difference material",
+			nil, []analysis.Step{stepAt(0, 50, 0)}, concat(scrapes(0, 2, 1e6, 3000, 1e6, 2500), scrapes(2, 1, 1e5, 1e4, 0, 0)), 3, analysis.Health{},
+			analysis.Inconclusive, analysis.WarmingUp, "",
+		},
+		{
 			"the window is over and the proof is not there",
 			nil, []analysis.Step{stepAt(0, 50, 0)}, scrapes(0, 120, 3, 0, 3, 0), 120, analysis.Health{},
 			analysis.Inconclusive, analysis.WindowExhausted, "not proven",
@@ -165,7 +172,7 @@ func TestVerdictsBelowAHundred(t *testing.T) {
 		{
 			"a regression fails",
 			nil, ten, scrapes(0, 2, 150, 8, 1350, 6), 2, analysis.Health{},
-			analysis.Fail, analysis.Regression, "",
+			analysis.Fail, analysis.Regression, "since 12:00:00 the candidate failed 16 of 300 requests (5.33 %), the baseline 12 of 2700 (0.44 %)",
 		},
 		{
 			"and does so in the warm-up",
@@ -204,7 +211,7 @@ func TestVerdictsBelowAHundred(t *testing.T) {
 		},
 		{
 			"an impossible baseline does not make the candidate look good",
-			noSoak, ten, scrapes(0, 6, 150, 10, 100, 1350), 6, analysis.Health{},
+			noSoak, ten, scrapes(0, 6, 150, 10, 1350, 2000), 6, analysis.Health{},
 			analysis.Inconclusive, analysis.TrafficMismatch, "left out",
 		},
 		{
@@ -261,6 +268,16 @@ func TestVerdictsBelowAHundred(t *testing.T) {
 			"a split that is not the weight",
 			noSoak, ten, scrapes(0, 6, 400, 0, 1100, 0), 6, analysis.Health{},
 			analysis.Inconclusive, analysis.TrafficMismatch, "its share is 10 %",
+		},
+		{
+			"a split that stays off ends with the window",
+			nil, ten, scrapes(0, 120, 400, 0, 1100, 0), 120, analysis.Health{},
+			analysis.Inconclusive, analysis.WindowExhausted, "its share is 10 %",
+		},
+		{
+			"settings that cannot be used do not fail either",
+			func(s *analysis.Settings) { s.Alpha = 1 }, ten, scrapes(0, 2, 150, 8, 1350, 6), 2, analysis.Health{},
+			analysis.Inconclusive, analysis.NotCertified, "alpha",
 		},
 		{
 			"a split off in the warm-up alone is not held against it",
@@ -335,6 +352,11 @@ func TestVerdictsAtAHundred(t *testing.T) {
 		{
 			"a gap within the grace does not",
 			nil, hundred, concat(half, rate(40, 5, 8), rate(52, 8, 8)), 60, analysis.Health{},
+			analysis.Pass, analysis.SoakClean, "",
+		},
+		{
+			"nor does one within eight slow scrapes",
+			nil, hundred, concat(half, rate(40, 5, 8), rate(56, 4, 8)), 60, analysis.Health{Scrape: time.Minute},
 			analysis.Pass, analysis.SoakClean, "",
 		},
 		{
@@ -435,7 +457,8 @@ func TestMoreStepsThanPlannedKeepTheLastCopyGoing(t *testing.T) {
 	for i := range steps {
 		steps[i].Copies = 1
 	}
-	ws := concat(scrapes(0, 40, 150, 1, 1350, 9), scrapes(40, 4, 750, 38, 750, 4))
+	// The bad minute is a tenth of a percent of all that the copy has seen.
+	ws := concat(scrapes(0, 40, 15000, 0, 135000, 0), scrapes(40, 4, 750, 150, 750, 4))
 	judged{"", nil, steps, ws, 44, analysis.Health{}, analysis.Fail, analysis.Regression, ""}.run(t)
 }
 
@@ -476,6 +499,20 @@ func TestRestartAtAHundredKeepsTheGuard(t *testing.T) {
 	}
 	if after.Elapsed != 0 || after.Candidate.Requests != 0 {
 		t.Error("the soak was not started again")
+	}
+}
+
+func TestRestartAtAHundredForgetsOldGaps(t *testing.T) {
+	s := analysis.Defaults()
+	h := analysis.Health{Scrape: scrape}
+	g := analysis.Gate{}.StartStep(hundred[0]).Add(s, half).StartStep(hundred[1])
+	g = g.Add(s, concat(scrapes(40, 5, 1600, 8, 0, 0), scrapes(54, 5, 1600, 8, 0, 0)))
+	g = g.RestartProof(at(59*scrape)).Add(s, scrapes(59, 20, 1600, 8, 0, 0))
+	if v := g.Verdict(s, h, at(78*scrape)); v.Reason != analysis.Soaking {
+		t.Errorf("after 19 scrapes got %s: %q", v.Reason, v.Notes)
+	}
+	if v := g.Verdict(s, h, at(79*scrape)); v.Reason != analysis.SoakClean {
+		t.Errorf("got %s: %q", v.Reason, v.Notes)
 	}
 }
 
@@ -550,10 +587,18 @@ func TestGatesShareNothing(t *testing.T) {
 	text := func(g analysis.Gate) string { return encode(t, g) }
 	g := analysis.Gate{}.StartStep(hundred[0]).Add(s, half).StartStep(hundred[1]).Add(s, concat(scrapes(40, 1, 100, 0, 0, 0), scrapes(70, 1, math.NaN(), 0, 0, 0)))
 	before := text(g)
+	// Gaps of falling length, so that one more would be written behind them.
+	g = g.Add(s, concat(scrapes(110, 1, 1600, 8, 0, 0), scrapes(140, 1, 1600, 8, 0, 0), scrapes(160, 1, 1600, 8, 0, 0)))
+	before = text(g)
+	one, two := g.Add(s, scrapes(172, 1, 1600, 8, 0, 0)), g.Add(s, scrapes(173, 1, 1600, 8, 0, 0))
+	if alone := text(one); text(two) == alone || text(one) != alone || text(g.Add(s, scrapes(172, 1, 1600, 8, 0, 0))) != alone {
+		t.Error("two gates that come of one share their gaps")
+	}
 	for name, next := range map[string]func() analysis.Gate{
-		"Add":          func() analysis.Gate { return g.Add(s, scrapes(60, 9, 1600, 100, 3, 0)) },
-		"StartStep":    func() analysis.Gate { return g.StartStep(stepAt(2, 50, 60)).Add(s, scrapes(60, 9, 800, 100, 800, 0)) },
-		"RestartProof": func() analysis.Gate { return g.RestartProof(at(60*scrape)).Add(s, scrapes(60, 9, 1600, 1, 0, 0)) },
+		"Add":          func() analysis.Gate { return g.Add(s, scrapes(200, 9, 1600, 100, 3, 0)) },
+		"StartStep":    func() analysis.Gate { return g.StartStep(stepAt(2, 50, 200)).Add(s, scrapes(200, 9, 800, 100, 800, 0)) },
+		"RestartProof": func() analysis.Gate { return g.RestartProof(at(200*scrape)).Add(s, scrapes(200, 9, 1600, 1, 0, 0)) },
+		"a remark":     func() analysis.Gate { return g.Add(s, scrapes(210, 1, math.NaN(), 0, 0, 0)) },
 		"Verdict": func() analysis.Gate {
 			g.Verdict(s, h, at(60*scrape))
 			return analysis.Gate{}
@@ -599,6 +644,16 @@ func TestHarmCountsWhatTheCandidateCaused(t *testing.T) {
 				t.Errorf("the interval %+v is too sure", h)
 			}
 		})
+	}
+}
+
+// Where few baseline requests stand for many of the candidate, the expectation
+// is what is uncertain: 10 bad ones stand for 100 here, with a variance of 1000.
+func TestHarmIsUncertainWhereTheBaselineIsSmall(t *testing.T) {
+	ws := scrapes(0, 1, 1000, 100, 100, 10)
+	h := analysis.Judge(analysis.Defaults(), []analysis.Step{stepAt(0, 90, 0)}, ws, analysis.Health{}, at(scrape)).Harm
+	if w := h.High - h.Low; w < 110 || w > 180 {
+		t.Errorf("the interval %+v is %v wide", h, w)
 	}
 }
 

@@ -36,6 +36,12 @@ type FieldError struct {
 // Error makes a FieldError an error.
 func (e FieldError) Error() string { return e.Field + ": " + e.Problem }
 
+// The bounds of both alphas.
+const (
+	minAlpha = 1e-9
+	maxAlpha = 0.5
+)
+
 // Validate returns every setting that cannot be used, in the order of the
 // fields; none means that the gate can work with them.
 func (s Settings) Validate() []FieldError {
@@ -45,9 +51,9 @@ func (s Settings) Validate() []FieldError {
 			bad = append(bad, FieldError{field, problem})
 		}
 	}
-	check(within(s.Alpha, 1e-9, 0.5), "alpha",
+	check(within(s.Alpha, minAlpha, maxAlpha), "alpha",
 		"is the chance of a false fail and must be above 0 and at most 0.5; 0.01 is usual")
-	check(within(s.AlphaPass, 1e-9, 0.5), "alphaPass",
+	check(within(s.AlphaPass, minAlpha, maxAlpha), "alphaPass",
 		"is the chance of a false pass and must be above 0 and at most 0.5; 0.05 is usual")
 	check(within(s.MaxErrorRateDelta, 0, 1), "maxErrorRateDelta",
 		"is a share and must lie between 0 and 1; half a percentage point is 0.005, and 0 leaves it out")

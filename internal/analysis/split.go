@@ -197,18 +197,24 @@ func newest(counts []ShareCount, need float64) (sent, time.Time) {
 // ShownNeed returns how many requests tell the target share from the previous
 // one (percent): the first number at which the two-sided exact 99.9 % binomial
 // intervals of both do not overlap. It is 73, 268 and 159 for 0 to 10, 10 to 25
-// and 25 to 50. Where both shares are the same, one request is enough to see
-// that something is served.
+// and 25 to 50. Beyond 1,000 it is found to within a percent. Where both
+// shares are the same, one request is enough to see that something is served.
 func ShownNeed(prev, target float64) float64 {
 	low, high := min(prev, target)/100, max(prev, target)/100
-	if !(low >= 0 && high <= 1 && high > low) {
+	switch {
+	case !(low >= 0 && high <= 1 && high > low):
 		return 1
+	case low == 0 && high == 1:
+		return 1
+	case low == 0: // a request of the higher share must be sure to be seen
+		return math.Floor(math.Log(shownTail)/math.Log1p(-high)) + 1
+	case high == 1:
+		return math.Floor(math.Log(shownTail)/math.Log(low)) + 1
 	}
-	// The normal approximation is at most half again as much as the exact
-	// number, so the search begins below it.
+	// The normal approximation is near; the search begins well below it.
 	const z = 3.2905267314919255 // of the two-sided 99.9 %
 	d := z * (math.Sqrt(low*(1-low)) + math.Sqrt(high*(1-high))) / (high - low)
-	for n := math.Max(1, math.Floor(0.6*d*d)); ; n += math.Max(1, math.Floor(n/500)) {
+	for n := math.Max(1, math.Floor(0.8*d*d)); ; n += math.Max(1, math.Floor(n/500)) {
 		if apart(low, high, n) {
 			return n
 		}

@@ -6,14 +6,14 @@ import "time"
 type Step struct {
 	Index int     `json:"index"`
 	Share float64 `json:"share"` // the candidate's target share, percent
-	Prev  float64 `json:"prev"`  // its share before, percent
+	Prev  float64 `json:"prev"`  // its share before, percent; for the record only
 	// Copies is how many copies of the fail product the whole stage can start:
 	// one for each step below 100, and one for the judgement after a guard
 	// alarm. Only the first step's number is used, since weights must be set
 	// before the data come; zero counts as one.
 	Copies int `json:"copies"`
-	// At is when the data plane showed the share. Windows that begin earlier
-	// mix two shares: they count as warm-up.
+	// At is when the step began. Windows that begin earlier count as warm-up,
+	// as do those that are marked so, since they may mix two shares.
 	At time.Time `json:"at"`
 }
 

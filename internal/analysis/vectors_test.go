@@ -276,6 +276,7 @@ func TestWindowFactorOfDegenerateWindows(t *testing.T) {
 	}{
 		{"no candidate says nothing", 2, pair{Baseline: Counts{100, 3}}, line{1, 0}, 0},
 		{"no baseline says nothing on the fail side", 2, pair{Candidate: Counts{100, 50}}, line{1, 0}, 0},
+		{"not even where the margin is in the null line", 2, pair{Candidate: Counts{100, 50}}, line{1, .01}, 0},
 		{"no baseline says nothing about a ratio", .5, pair{Candidate: Counts{100, 0}}, line{1.5, 0}, 0},
 		{"no baseline leaves the claim p1 < delta", 0, pair{Candidate: Counts{100, 0}}, line{1, .01}, 1},
 		{"one bad event refutes kappa 0", 0, pair{Candidate: Counts{100, 1}}, line{1, .01}, math.Inf(-1)},
@@ -318,5 +319,61 @@ func TestDispersionFindsClusters(t *testing.T) {
 	}
 	if d := (spread{Pearson: 1e9, Terms: 1}).d(); d != spreadMax {
 		t.Errorf("D is not capped: %v", d)
+	}
+}
+
+func TestDispersionIgnoresTimesOfOneSide(t *testing.T) {
+	var s spread
+	var st stratum
+	feed := func(n int, w pair) {
+		for range n {
+			s, st = s.feed(st, w)
+		}
+	}
+	feed(20, pair{Counts{1000, 10}, Counts{1000, 10}})
+	feed(20, pair{Candidate: Counts{2000, 400}}) // at 100, in an incident
+	feed(20, pair{Counts{1000, 10}, Counts{1000, 10}})
+	if d := s.d(); d != 1 {
+		t.Errorf("D = %v", d)
+	}
+}
+
+func TestCopyWeightsAreAMean(t *testing.T) {
+	for n := 1; n <= 8; n++ {
+		sum := 0.0
+		for i := range n {
+			sum += copyWeight(i, n)
+		}
+		near(t, "the sum of the weights", sum, 1, 1e-12)
+	}
+	near(t, "the first of four", copyWeight(0, 4), .4, 0)
+	near(t, "a later one of four", copyWeight(3, 4), .2, 1e-12)
+	// Three of four copies have not started: M = 0.4 e + 0.6.
+	g := Gate{}.StartStep(Step{Share: 10, Copies: 4, At: origin}).Add(unit(), []Window{{
+		Metric: MetricErrors, From: origin, To: origin.Add(15 * time.Second), Candidate: Counts{300, 3}, Baseline: Counts{2700, 0},
+	}})
+	v := g.Verdict(unit(), Health{}, origin.Add(15*time.Second))
+	near(t, "M of V07", math.Exp(v.LogFail), .4*96.1255+.6, 1e-3)
+}
+
+func TestGapsKeepWhatAReaderMayNeed(t *testing.T) {
+	var gaps []gap
+	for i := range 30 { // each longer than the one before
+		gaps = withGap(gaps, gap{Long: time.Duration(i), End: stampOf(origin.Add(time.Duration(i) * time.Minute))})
+	}
+	if len(gaps) != 1 || gaps[0].Long != 29 {
+		t.Errorf("got %+v", gaps)
+	}
+	for i := range 30 { // each shorter
+		gaps = withGap(gaps, gap{Long: time.Duration(29 - i), End: stampOf(origin.Add(time.Hour + time.Duration(i)*time.Minute))})
+	}
+	last := gaps[len(gaps)-1]
+	if len(gaps) > gapsMax || !last.End.Equal(origin.Add(time.Hour+29*time.Minute)) {
+		t.Errorf("got %+v", gaps)
+	}
+	for i := 1; i < len(gaps); i++ {
+		if gaps[i].Long >= gaps[i-1].Long || !gaps[i].End.After(gaps[i-1].End.Time) {
+			t.Errorf("out of order: %+v", gaps)
+		}
 	}
 }

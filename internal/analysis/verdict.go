@@ -35,6 +35,10 @@ type Window struct {
 	To        time.Time `json:"to"`
 	Candidate Counts    `json:"candidate"`
 	Baseline  Counts    `json:"baseline"`
+	// SeenCandidate and SeenBaseline are all counts of this step, the warm-up
+	// included: a fail and the safety limit may rest on them.
+	SeenCandidate Counts `json:"seenCandidate"`
+	SeenBaseline  Counts `json:"seenBaseline"`
 	WarmUp    bool      `json:"warmUp,omitempty"`
 }
 
@@ -121,6 +125,10 @@ type Verdict struct {
 	// (Newcombe 1998, for display only).
 	Candidate Counts    `json:"candidate"`
 	Baseline  Counts    `json:"baseline"`
+	// SeenCandidate and SeenBaseline are all counts of this step, the warm-up
+	// included: a fail and the safety limit may rest on them.
+	SeenCandidate Counts `json:"seenCandidate"`
+	SeenBaseline  Counts `json:"seenBaseline"`
 	Delta     *Interval `json:"delta,omitempty"`
 
 	Margin float64 `json:"margin"` // the step's margin, a share; 0 at 100

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -27,6 +28,13 @@ const (
 type remark struct {
 	Why   string `json:"why"`
 	Until stamp  `json:"until"`
+}
+
+func (r remark) text() string {
+	if r.Until.IsZero() {
+		return r.Why
+	}
+	return fmt.Sprintf("%s (the last one ended at %s)", r.Why, r.Until.Format(time.TimeOnly))
 }
 
 func withRemark(rs []remark, why string, end time.Time) []remark {

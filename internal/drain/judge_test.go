@@ -351,6 +351,30 @@ func TestJudge(t *testing.T) {
 			func(s drain.State) bool { return s.Cut == 1 },
 		},
 		{
+			"and nothing in flight there is assumed, not seen",
+			leftOver(usual),
+			[]drain.Signals{look(0, 0, 0), look(3, 0, 0), look(6, 0, 0)},
+			106 * time.Second,
+			drain.Assumed,
+			nil,
+		},
+		{
+			"of two looks at one time the one with new requests counts",
+			usual,
+			[]drain.Signals{look(0, 0, 0), look(1, 0, 0), sentBy(look(2, 3, 0), "web"), look(2, 0, 0)},
+			46 * time.Second,
+			drain.Draining,
+			func(s drain.State) bool { return s.New == 3 && s.Senders[0] == "web" },
+		},
+		{
+			"and the one with requests in flight",
+			usual,
+			[]drain.Signals{look(0, 0, 0), look(1, 0, 0), look(2, 0, 4), look(2, 0, 0)},
+			46 * time.Second,
+			drain.Draining,
+			func(s drain.State) bool { return s.InFlight == 4 },
+		},
+		{
 			"no pods are no requests in flight",
 			usual,
 			[]drain.Signals{

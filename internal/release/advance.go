@@ -365,8 +365,22 @@ func (t *turn) setShown(by ShownBy) {
 		t.tell("The data plane shows %s on the %s, %s after the write.", percent(t.r.Target), t.r.Incoming(), took)
 		return
 	}
-	t.tell("%s on the %s is taken as shown: too few requests to count, so the settle time was waited out (%s).",
-		percent(t.r.Target), t.r.Incoming(), took)
+	t.tell("%s on the %s is taken as shown: it could not be counted (%s), so the settle time was waited out (%s).",
+		percent(t.r.Target), t.r.Incoming(), t.uncounted(), took)
+}
+
+// uncounted says why a split could not be counted.
+func (t *turn) uncounted() string {
+	s := t.o.Shown
+	switch {
+	case t.o.Trouble != "":
+		return "no telemetry: " + t.o.Trouble
+	case !s.Ok() || !t.fresh(s.Val):
+		return "no fresh telemetry"
+	case len(s.Val.Silent) > 0:
+		return fmt.Sprintf("proxies that do not report: %v", s.Val.Silent)
+	}
+	return "too few requests"
 }
 
 func (t *turn) laggards() string {

@@ -23,7 +23,7 @@ func Decide(r Release, o Observation) Decision {
 	if other, fenced := t.fencedBy(); fenced {
 		return t.standBack(other)
 	}
-	t.save, t.r.resumed = t.r.resumed, false
+	t.resumed()
 	t.charge()
 	t.trackDeclared()
 	t.takeCommands()
@@ -106,6 +106,14 @@ func (t *turn) standBack(s RouteState) Decision {
 		Next: t.r,
 		Wake: t.now.Add(maxWake),
 		Say:  fmt.Sprintf("%s carries epoch %d, above ours (%d): another shifter writes it.", s.Ref, s.Epoch.Val, t.o.Epoch),
+	}
+}
+
+// resumed notes that another process has taken over.
+func (t *turn) resumed() {
+	if t.r.resumed {
+		t.r.resumed, t.save = false, true
+		t.tell("Picked up from the record after a restart; what was meant is compared with what is.")
 	}
 }
 

@@ -42,9 +42,12 @@ func (t *turn) draining() {
 	switch {
 	case st.Ok() && len(st.Val.Senders) > 0:
 		t.fail(ReasonDrainIncomplete, "These proxies still send requests to the %s, so it was left running: %v.", tr, st.Val.Senders)
+	case st.Ok() && -t.r.Work.Left < t.r.Spec.Deadlines.Settle+t.r.maxRequest():
+		// Nothing is known to arrive: the judge ends it by itself when the last
+		// request that it saw has had its time.
 	case st.Ok():
-		// Nothing is known to arrive, and the budget is used up: what cannot be
-		// seen was waited for longer than any request may run.
+		// It did not; whatever cannot be seen was waited for longer than any
+		// request may run.
 		s := st.Val
 		s.Status, s.Cut = drain.Forced, s.InFlight
 		t.r.Unverified = appendNew(t.r.Unverified, fmt.Sprintf("the drain of the %s could not be measured: %s", tr, s.Why))

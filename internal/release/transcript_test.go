@@ -295,6 +295,7 @@ func (s *script) verdict(why analysis.Reason) {
 	case analysis.Regression, analysis.SafetyLimit, analysis.GuardAlarmAgain:
 		v.Outcome, v.Candidate.Bad = analysis.Fail, 50
 	}
+	v.SeenCandidate, v.SeenBaseline = v.Candidate, v.Baseline
 	s.o.Verdict = Known(v, s.o.Now)
 }
 

@@ -71,6 +71,7 @@ func earlier(a, b time.Time) time.Time {
 func verdictSentence(v analysis.Verdict, r Release) string {
 	in, out := r.Incoming(), r.Outgoing()
 	counts := fmt.Sprintf("%s: %s, %s: %s", in, countsText(v.Candidate), out, countsText(v.Baseline))
+	seen := fmt.Sprintf("%s: %s, %s: %s", in, countsText(v.SeenCandidate), out, countsText(v.SeenBaseline))
 	at := percent(v.Share)
 	switch v.Reason {
 	case analysis.Certified:
@@ -78,11 +79,11 @@ func verdictSentence(v analysis.Verdict, r Release) string {
 	case analysis.SoakClean:
 		return fmt.Sprintf("Passed at %s: the soak was clean (%s: %s).", at, in, countsText(v.Candidate))
 	case analysis.Regression:
-		return fmt.Sprintf("Failed at %s: %s.", at, counts)
+		return fmt.Sprintf("Failed at %s: %s.", at, seen)
 	case analysis.SafetyLimit:
-		return fmt.Sprintf("Failed at %s, safety limit: %s.", at, counts)
+		return fmt.Sprintf("Failed at %s, safety limit: %s.", at, seen)
 	case analysis.GuardAlarm, analysis.GuardAlarmAgain:
-		return fmt.Sprintf("The guard at %s rang: %s: %s.", at, in, countsText(v.Candidate))
+		return fmt.Sprintf("The guard at %s rang: %s: %s.", at, in, countsText(v.SeenCandidate))
 	case analysis.WindowExhausted:
 		return fmt.Sprintf("Not enough evidence at %s within the window: %s.", at, counts)
 	case analysis.TelemetryUnavailable, analysis.TelemetryGap:
