@@ -83,6 +83,10 @@ func Resume(r Release, now time.Time) Release {
 	if r.Phase.Terminal() {
 		return r
 	}
+	if r.Phase == Pending { // nobody has worked on it yet
+		r.Work.At = now
+		return r
+	}
 	gone := now.Sub(r.Work.At)
 	r.Work = Work{Left: r.Work.Left - min(max(gone, 0), r.Work.Left/2), At: now}
 	r.Gate, r.resumed = r.Gate.RestartProof(now), true
