@@ -104,10 +104,11 @@ func runDemo(cmd *cobra.Command, f demoFlags) error {
 	}
 	teller := newTeller(cmd, f, sc, "http://"+door.Addr().String(), world)
 	teller.opening()
-	defer stopping(ctx, func(ctx context.Context) error {
-		world.Stop(ctx)
-		return nil
-	})
+	defer func() {
+		stop, cancel := stopContext(ctx)
+		defer cancel()
+		world.Stop(stop)
+	}()
 	if err := world.Start(ctx); err != nil {
 		door.Close()
 		return interrupted(ctx, err)
@@ -127,7 +128,11 @@ func play(ctx context.Context, log *slog.Logger, world *sandbox.World, serve ser
 	if err := hall.Start(ctx); err != nil {
 		return errors.Join(err, serve.Listener.Close())
 	}
-	defer func() { err = errors.Join(err, stopping(ctx, hall.Stop)) }()
+	defer func() {
+		stop, cancel := stopContext(ctx)
+		defer cancel()
+		err = errors.Join(err, hall.Stop(stop))
+	}()
 	t.ready()
 	return t.follow(ctx)
 }
@@ -135,11 +140,9 @@ func play(ctx context.Context, log *slog.Logger, world *sandbox.World, serve ser
 // stopTime is how long the parts may take to stop.
 const stopTime = 30 * time.Second
 
-// stopping stops a part, also after ctx has ended.
-func stopping(ctx context.Context, stop func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
-	defer cancel()
-	return stop(ctx)
+// stopContext bounds the stop of a part, also after ctx has ended.
+func stopContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 }
 
 // interrupted gives the end by a signal its own exit code.

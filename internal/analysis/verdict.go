@@ -39,7 +39,7 @@ type Window struct {
 	// included: a fail and the safety limit may rest on them.
 	SeenCandidate Counts `json:"seenCandidate"`
 	SeenBaseline  Counts `json:"seenBaseline"`
-	WarmUp    bool      `json:"warmUp,omitempty"`
+	WarmUp        bool   `json:"warmUp,omitempty"`
 }
 
 // Mode says how the two margins combine.
@@ -123,13 +123,13 @@ type Verdict struct {
 	// Candidate and Baseline are this step's counts over paired windows past
 	// the warm-up, at 100 over all windows past it; Delta is their difference in rate with a 95 % interval
 	// (Newcombe 1998, for display only).
-	Candidate Counts    `json:"candidate"`
-	Baseline  Counts    `json:"baseline"`
+	Candidate Counts `json:"candidate"`
+	Baseline  Counts `json:"baseline"`
 	// SeenCandidate and SeenBaseline are all counts of this step, the warm-up
 	// included: a fail and the safety limit may rest on them.
-	SeenCandidate Counts `json:"seenCandidate"`
-	SeenBaseline  Counts `json:"seenBaseline"`
-	Delta     *Interval `json:"delta,omitempty"`
+	SeenCandidate Counts    `json:"seenCandidate"`
+	SeenBaseline  Counts    `json:"seenBaseline"`
+	Delta         *Interval `json:"delta,omitempty"`
 
 	Margin float64 `json:"margin"` // the step's margin, a share; 0 at 100
 	// LogFail decides: it fails at LogFailAt = ln(1/alpha). Evidence counts in

@@ -245,12 +245,16 @@ type Gate struct {
 	Notes      []string `json:"notes" doc:"What else the judge saw" nullable:"false"`
 }
 
-// Arm is what one side served in a step.
+// Arm is what one side served in a step. A pass rests on requests and bad, which
+// begin when the split is shown; a fail and the safety limit also on what was
+// seen before, from the moment that the weights were written.
 type Arm struct {
 	Requests float64  `json:"requests" doc:"Requests counted"`
 	Bad      float64  `json:"bad" doc:"Bad ones among them"`
 	Rate     *float64 `json:"rate" doc:"Share of bad ones; null without requests"`
 	Need     float64  `json:"need" doc:"Fewest requests before the step can pass"`
+	Seen     float64  `json:"seen" doc:"Requests since the weights were written, the warm-up included"`
+	SeenBad  float64  `json:"seenBad" doc:"Bad ones among them"`
 }
 
 // Interval is a middle with its 95 % interval.

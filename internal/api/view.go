@@ -282,7 +282,7 @@ func fromVerdict(v analysis.Verdict, s analysis.Settings) *Gate {
 	g := &Gate{
 		Outcome: string(v.Outcome), Reason: string(v.Reason), Sentence: gateSentences()[v.Reason], Metric: v.Metric,
 		Share: v.Share, At: timeOrNil(v.At), Data: timeOrNil(v.Data),
-		Candidate: arm(v.Candidate, s.MinRequests), Baseline: arm(v.Baseline, s.MinBaselineRequests),
+		Candidate: arm(v.Candidate, v.SeenCandidate, s.MinRequests), Baseline: arm(v.Baseline, v.SeenBaseline, s.MinBaselineRequests),
 		Margin: finite(v.Margin), Fail: evidence(v.LogFail, v.LogFailAt), FailRaw: evidence(v.LogFailRaw, v.LogFailAt),
 		Dispersion: finite(v.Dispersion), Scrapes: v.Scrapes, Material: v.Material,
 		Elapsed: v.Elapsed.Seconds(), Left: v.Left.Seconds(), Notes: strs(v.Notes),
@@ -300,8 +300,8 @@ func fromVerdict(v analysis.Verdict, s analysis.Settings) *Gate {
 	return g
 }
 
-func arm(c analysis.Counts, need float64) Arm {
-	a := Arm{Requests: finite(c.Requests), Bad: finite(c.Bad), Need: need}
+func arm(c, seen analysis.Counts, need float64) Arm {
+	a := Arm{Requests: finite(c.Requests), Bad: finite(c.Bad), Need: need, Seen: finite(seen.Requests), SeenBad: finite(seen.Bad)}
 	if rate, ok := c.Rate(); ok {
 		rate = finite(rate)
 		a.Rate = &rate

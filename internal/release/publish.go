@@ -81,10 +81,8 @@ func (t *turn) next() Next {
 func (t *turn) nextGate() Next {
 	v := t.o.Verdict.Val
 	at := t.now.Add(v.Left)
-	then := "the next step"
-	if t.r.StepIx+1 == len(t.r.Plan) {
-		then = "the drain"
-	} else {
+	then := "the drain"
+	if t.r.StepIx+1 < len(t.r.Plan) {
 		then = percent(t.r.Plan[t.r.StepIx+1].Share)
 	}
 	if v.Reason == analysis.Soaking {

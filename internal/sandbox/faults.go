@@ -34,9 +34,12 @@ type saboteur struct {
 	cluster *cluster
 	load    *load
 
+	turn    sync.Mutex // one look at a time; guards stopped and stuck
+	stopped bool       // LoadStopsAt has done it
+	stuck   [2]bool    // StuckAt has found its victim
+
 	mu     sync.Mutex
 	errors bool                 // ErrorsFrom is on
-	stuck  [2]bool              // StuckAt has found its victim
 	podMap map[string]podFaults // by name of the pod
 }
 
@@ -44,23 +47,29 @@ func newSaboteur(cfg Config, log *slog.Logger, r *route, c *cluster, l *load) *s
 	return &saboteur{faults: cfg.Faults, log: log, route: r, cluster: c, load: l, podMap: map[string]podFaults{}}
 }
 
-// run looks whenever the route or a pod has changed.
+// run looks whenever a pod has changed, for what could not be done at once.
 func (s *saboteur) run(ctx context.Context) {
-	stopped := false
 	for range s.route.hub.listen(ctx) {
-		share := s.route.peakShare()
-		if at := s.faults.LoadStopsAt.Share; at > 0 && share >= at && !stopped {
-			s.log.Warn("fault: the load stops", "share", share)
-			s.load.setRate(0)
-			stopped = true
-		}
-		if at := s.faults.ErrorsFrom.Share; at > 0 && share >= at {
-			s.breakPrimary(ctx)
-		}
-		if at := s.faults.StuckAt.Share; at > 0 && share >= at {
-			s.stick(ctx, release.Primary, func(f *podFaults) { f.NeverReady = true })
-			s.stick(ctx, release.Canary, func(f *podFaults) { f.IgnoreSigterm = true })
-		}
+		s.look(ctx)
+	}
+}
+
+// look does what the share that was declared calls for.
+func (s *saboteur) look(ctx context.Context) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	share := s.route.peakShare()
+	if at := s.faults.LoadStopsAt.Share; at > 0 && share >= at && !s.stopped {
+		s.log.Warn("fault: the load stops", "share", share)
+		s.load.setRate(0)
+		s.stopped = true
+	}
+	if at := s.faults.ErrorsFrom.Share; at > 0 && share >= at {
+		s.breakPrimary(ctx)
+	}
+	if at := s.faults.StuckAt.Share; at > 0 && share >= at {
+		s.stick(ctx, release.Primary, func(f *podFaults) { f.NeverReady = true })
+		s.stick(ctx, release.Canary, func(f *podFaults) { f.IgnoreSigterm = true })
 	}
 }
 

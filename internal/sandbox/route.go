@@ -18,8 +18,11 @@ const acceptAfter = 50 * time.Millisecond
 type route struct {
 	log     *slog.Logger
 	hub     *hub
-	written chan struct{}         // wakes the controller
-	weights *lagged[release.Pair] // as the proxy enforces them
+	written chan struct{} // wakes the controller
+	// declared is called after each write of weights, before the writer hears of
+	// its success: a fault of this share is there before anything follows.
+	declared func()
+	weights  *lagged[release.Pair] // as the proxy enforces them
 
 	mu         sync.Mutex
 	closed     bool
@@ -37,7 +40,7 @@ func newRoute(cfg Config, log *slog.Logger, h *hub) *route {
 	first := release.Pair{Primary: 0, Canary: 100}
 	return &route{
 		log: log, hub: h, uid: newUID(), generation: 1, observed: 1, split: first,
-		written: make(chan struct{}, 1), weights: newLagged(cfg.Propagation, first),
+		written: make(chan struct{}, 1), declared: func() {}, weights: newLagged(cfg.Propagation, first),
 	}
 }
 
@@ -79,8 +82,9 @@ func (r *route) write(to release.Pair, manager string) {
 // writeForeign sets the weights as somebody else would.
 func (r *route) writeForeign(manager string, to release.Pair) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.write(to, manager)
+	r.mu.Unlock()
+	r.declared()
 }
 
 func (r *route) close() {

@@ -81,6 +81,9 @@ func (rs *Routes) SetShare(ctx context.Context, a release.SetShare, f release.Fe
 		receipt = release.Receipt{At: time.Now(), Generation: r.generation}
 		return nil
 	})
+	if err == nil {
+		rs.r.declared()
+	}
 	return receipt, err
 }
 

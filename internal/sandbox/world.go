@@ -65,6 +65,7 @@ func New(cfg Config) (*World, error) {
 	w.proxy = newProxy(cfg, log, w.route.weights, w.cluster.endpoints)
 	w.saboteur = newSaboteur(cfg, log, w.route, w.cluster, w.load)
 	w.cluster.born = w.saboteur.born
+	w.route.declared = func() { w.saboteur.look(w.group.ctx) }
 	w.api = newPromAPI(cfg, log, w.store)
 	return w, nil
 }

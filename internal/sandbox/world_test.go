@@ -124,13 +124,13 @@ func TestAProcessThatIgnoresSIGTERMIsKilledAfterTheGrace(t *testing.T) {
 	cfg.Grace = 2 * time.Second
 	w := start(t, cfg)
 	split(t, w, 50)
+	scale(t, w, release.Canary, 0) // in the same breath, as the engine does
 	eventually(t, "a primary pod is not ready", func() bool { return track(t, w, release.Primary).Ready.Val == 1 })
 	s := track(t, w, release.Primary)
 	if len(s.Trouble) != 1 || s.Trouble[0].Reason != "Unhealthy" || s.Trouble[0].Template != s.Template.Val.Hash || s.Endpoints.Val != 1 {
 		t.Errorf("a pod that is not ready reads as %+v", s)
 	}
 
-	scale(t, w, release.Canary, 0)
 	eventually(t, "both canary pods are gone", func() bool { return len(w.Endings()) == 2 })
 	killed := 0
 	for _, e := range w.Endings() {

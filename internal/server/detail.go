@@ -158,7 +158,7 @@ type gateView struct {
 	Live     bool
 }
 
-type armView struct{ Requests, Need, Bad, Rate string }
+type armView struct{ Requests, Need, Bad, Seen, SeenBad, Rate string }
 
 // plot is the difference with its interval on a scale of 1000, the margin and
 // zero.
@@ -455,7 +455,7 @@ func newGate(g *api.Gate, r api.Release, now time.Time) *gateView {
 }
 
 func newArm(a api.Arm) armView {
-	v := armView{Requests: count(a.Requests), Need: count(a.Need), Bad: count(a.Bad), Rate: dash}
+	v := armView{Requests: count(a.Requests), Need: count(a.Need), Bad: count(a.Bad), Seen: count(a.Seen), SeenBad: count(a.SeenBad), Rate: dash}
 	if a.Rate != nil {
 		v.Rate = rate(*a.Rate)
 	}

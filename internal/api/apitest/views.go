@@ -143,7 +143,7 @@ func (w world) step(share float64, ago time.Duration, replicas [2]int, v *analys
 func verdict(o analysis.Outcome, why analysis.Reason, share float64, at time.Time, c, b analysis.Counts) *analysis.Verdict {
 	v := &analysis.Verdict{
 		Outcome: o, Reason: why, Metric: analysis.MetricErrors, At: at, Data: at.Add(-10 * time.Second), Share: share,
-		Candidate: c, Baseline: b, Margin: .005 * math.Max(1, 50/share),
+		Candidate: c, Baseline: b, SeenCandidate: c.Add(analysis.Counts{Requests: 40}), SeenBaseline: b.Add(analysis.Counts{Requests: 40}), Margin: .005 * math.Max(1, 50/share),
 		LogFail: -1.2, LogFailRaw: -1.1, LogFailAt: math.Log(100), LogPass: 3.4, LogPassAt: math.Log(20),
 		Dispersion: 1, Scrapes: 20, Elapsed: 5 * time.Minute, Left: 25 * time.Minute,
 		Harm: analysis.Interval{Low: -3.1, Mid: .4, High: 4.2},
