@@ -51,7 +51,7 @@ func quick() sandbox.Config {
 	c.Propagation = 300 * time.Millisecond
 	c.EndpointLag = 100 * time.Millisecond
 	c.Probe = 100 * time.Millisecond
-	c.LameDuck, c.Grace = 800*time.Millisecond, 6*time.Second
+	c.LameDuck, c.Grace = 600*time.Millisecond, 6*time.Second
 	if os.Getenv("SANDBOX_LOG") != "" {
 		c.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
