@@ -114,7 +114,6 @@ func (a *app) drain(ctx context.Context, srv *http.Server) (cut int64) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.shutdownTimeout)
 	defer cancel()
 	err := srv.Shutdown(ctx)
-
 	// 3. The deadline, or a second signal: cut what is left, and say so. Ending
 	// here by our own will beats SIGKILL, which leaves neither log nor exit code.
 	if err != nil {
@@ -126,7 +125,7 @@ func (a *app) drain(ctx context.Context, srv *http.Server) (cut int64) {
 	if cut > 0 {
 		level = slog.LevelError
 	}
-	a.log.Log(context.Background(), level, "stopped",
+	a.log.Log(ctx, level, "stopped",
 		"requestsCut", cut, "took", time.Since(began).Round(time.Millisecond).String())
 	return cut
 }

@@ -2,7 +2,7 @@ package analysis
 
 import "math"
 
-// spread estimates the over-dispersion of a metric (gate.md 2.6): errors that
+// spread estimates the over-dispersion of a metric: errors that
 // come in clusters (retries, one sick pod, one user) are fewer independent
 // events than they look, so evidence is raised to the power 1/D.
 //

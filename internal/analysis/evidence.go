@@ -8,7 +8,7 @@ import (
 )
 
 // metricWeights are the weights of the e-values of the gating metrics in the
-// merged one (gate.md 2.8). They are normed over the metrics at work, so the
+// merged one. They are normed over the metrics at work, so the
 // errors alone have all of it; latency comes as another entry.
 var metricWeights = map[string]float64{MetricErrors: 0.50}
 
@@ -78,7 +78,7 @@ func (e evidence) fold(w Window, s Settings, margin float64, inProof bool) evide
 }
 
 // merged is the weighted mean of the metrics' fail statistics, which is valid
-// under any dependence between them (gate.md 2.8), and the metric that weighs
+// under any dependence between them, and the metric that weighs
 // most in it.
 func (st state) merged(s Settings) (failing, string) {
 	sum := 0.0

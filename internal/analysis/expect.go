@@ -27,7 +27,7 @@ const longest = 30 * 24 * time.Hour
 
 // Expect foretells a step at the given share (percent) under rps requests per
 // second of managed traffic, of which badRate are bad on both sides, by the
-// rule of gate.md 2.4:
+// rule
 //
 //	n = ln(20 * 5 grid points * 2 lines) / best expected log-growth per request
 //

@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// The grids of gate.md 2.3 and 2.4. A kappa above 1 bets that the candidate is
+// The grids of the fail and the pass side. A kappa above 1 bets that the candidate is
 // worse than the null line, one below 1 that it is better.
 var (
 	failGrid = [...]float64{1.25, 1.5, 2, 3, 5, 10, 30}
@@ -32,7 +32,7 @@ func (p pair) add(o pair) pair {
 // paired says whether both sides served something, so that they compare.
 func (p pair) paired() bool { return p.Candidate.Requests > 0 && p.Baseline.Requests > 0 }
 
-// logFactor is the logarithm of the window factor of gate.md 2.2,
+// logFactor is the logarithm of the window factor,
 //
 //	E = a^x1 * b^x0 * exp(-(a-1) n1 delta)
 //	h = ratio*n1/n0,  a = kappa (1+h)/(1+kappa h),  b = (1+h)/(1+kappa h)

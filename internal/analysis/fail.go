@@ -8,7 +8,7 @@ import (
 
 // failCopy is one copy of the fail product. One starts with every step, so that
 // a regression which appears only at 50 % is not drowned by the good data of
-// 10 % (gate.md 2.3). Its totals are over its own paired windows.
+// 10 %. Its totals are over its own paired windows.
 type failCopy struct {
 	At     stamp    `json:"at"`
 	Logs   failLogs `json:"logs"`

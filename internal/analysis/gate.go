@@ -12,7 +12,7 @@ import (
 // called on, and no two share anything. It is small and survives JSON exactly,
 // so it can be saved with the release after every look.
 //
-// The statistics are those of gate.md 2. In short: for each window and each
+// In short: for each window and each
 // kappa of a grid there is a factor with an expectation of at most 1 on the null
 // line ([Window] counts in, see logFactor), products of such factors are
 // supermartingales, and Ville's inequality bounds the chance that one ever

@@ -13,7 +13,7 @@ var logGuardAt = math.Log(20)
 
 // guard watches a step at 100, where nothing is left to compare with. It knows
 // only what the baseline's rate was in the last step that had one, so its alarm
-// is a reason to go back to a control and ask again, not a fail (gate.md 2.9):
+// is a reason to go back to a control and ask again, not a fail:
 //
 //	G = mean over kappa of kappa^x1 exp(-(kappa-1) n1 q) >= 20
 type guard struct {

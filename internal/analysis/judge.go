@@ -87,7 +87,7 @@ func (st state) answer(s Settings, h Health, v *Verdict) (Outcome, Reason) {
 		return Fail, Regression
 	}
 	if !st.Guard.Rang.IsZero() {
-		note(guardNote(v.Candidate, st.Guard.Rate))
+		note(guardNote(st.Guard.Rate))
 		if st.Alarms > 1 {
 			return Fail, GuardAlarmAgain
 		}
@@ -163,6 +163,6 @@ func (st state) missingAtFull(s Settings, h Health, v *Verdict) (Reason, string)
 	return "", ""
 }
 
-func guardNote(c Counts, rate float64) string {
+func guardNote(rate float64) string {
 	return fmt.Sprintf("at 100 %% the candidate's errors rose beyond %s, the most that its last baseline and the margins explain", percent(rate))
 }

@@ -7,7 +7,7 @@ import (
 
 // mismatch says whether the candidate's share of the requests is not the share
 // it was given: materially, |share-w| > 0.2w + 0.01, and with an e-value above
-// 10,000 (gate.md 2.9),
+// 10,000,
 //
 //	e = B(100w+n1, 100(1-w)+n0) / B(100w, 100(1-w)) / (w^n1 (1-w)^n0)
 //

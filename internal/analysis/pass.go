@@ -8,7 +8,7 @@ import (
 
 // proof is the pass proof of one step: products for the two lines that the
 // candidate may be bounded by, and the counts that the minima are asked of. Only
-// windows past the warm-up enter (gate.md 2.4).
+// windows past the warm-up enter.
 type proof struct {
 	Delta passLogs `json:"delta"` // null p1 >= p0 + margin
 	Ratio passLogs `json:"ratio"` // null p1 >= ratio*p0

@@ -4,7 +4,7 @@ import "fmt"
 
 // overLimit says whether the candidate alone breaks the safety limit: the exact
 // one-sided 99.9 % lower limit of its rate in this step lies above maxErrorRate
-// (gate.md 2.8). Windows of the warm-up count, and it acts from the first
+// Windows of the warm-up count, and it acts from the first
 // scrape. It is a limit for one look, so for catastrophes only, and it trips in
 // a shared outage too, as intended.
 func overLimit(c Counts, s Settings) bool {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Defaults returns the settings of gate.md 2.11: alpha 1 %, margins of half a
+// Defaults returns the settings that a request does not name: alpha 1 %, margins of half a
 // percentage point and 1.5 times, 300 requests, a window of 30 minutes.
 func Defaults() Settings {
 	return Settings{
@@ -86,7 +86,7 @@ func (s Settings) Validate() []FieldError {
 // Margin returns the margin of a step in which the candidate has w of the
 // traffic (a share between 0 and 1). With equal harm it is
 // maxErrorRateDelta * max(1, 0.5/w), since a small share does little harm: 2.5,
-// 1 and 0.5 percentage points at 10, 25 and 50 % (gate.md 2.4). It is never
+// 1 and 0.5 percentage points at 10, 25 and 50 %. It is never
 // widened beyond maxErrorRate: at a share of a thousandth the formula would
 // certify an outage.
 func (s Settings) Margin(w float64) float64 {

@@ -36,7 +36,7 @@ func ln(mantissa float64, exponent int) float64 {
 	return math.Log(mantissa) + float64(exponent)*math.Ln10
 }
 
-// vectors are those of gate.md 3 and 3.2, without the ones that other parts of
+// vectors are reference values from 60-digit arithmetic, without the ones that other parts of
 // the judge will answer to (quantiles, saturation, counters).
 var vectors = []vector{
 	{"V01", [][4]float64{{10000, 200, 90000, 1800}}, 10, nil, .00122794, 0, false, 4.00522e5, 0, -.0027, .0031, Pass},

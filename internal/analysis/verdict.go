@@ -45,14 +45,14 @@ type Window struct {
 // Mode says how the two margins combine.
 type Mode string
 
-// The modes of gate.md 2.3.
+// The modes.
 const (
 	ModeBoth   Mode = "both"   // fail only when both margins are exceeded
 	ModeEither Mode = "either" // fail when one of them is
 )
 
 // Settings are the numbers of the gate. The zero value of a margin leaves it
-// unset; [Defaults] are the numbers of gate.md 2.11.
+// unset; [Defaults] has the usual numbers.
 type Settings struct {
 	Alpha               float64       `json:"alpha"`     // of the stage: chance of a false fail
 	AlphaPass           float64       `json:"alphaPass"` // of a step: chance of a false pass

@@ -14,7 +14,7 @@ var origin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 const scrape = 15 * time.Second
 
-// world is the simulated mesh of gate.md 4: Poisson traffic, one window per
+// world is a simulated mesh: Poisson traffic, one window per
 // scrape, a base rate that may move, a candidate that may be worse.
 type world struct {
 	rng      *rand.Rand
@@ -203,7 +203,7 @@ func TestRegressionsAreStoppedSoon(t *testing.T) {
 		name   string
 		worse  func(p0 float64) float64
 		within float64 // seconds, median
-		excess float64 // the row of gate.md 4
+		excess float64 // of a reference simulation
 	}{
 		{"five times the errors", func(p float64) float64 { return 5 * p }, 90, 15},
 		{"one percentage point more", func(p float64) float64 { return p + .01 }, 180, 21},

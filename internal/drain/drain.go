@@ -28,7 +28,7 @@ func (s Status) Over() bool { return s == Drained || s == Assumed || s == Forced
 // Source names the signal that counts requests in flight, best first.
 type Source string
 
-// The sources by preference (design.md 8).
+// The sources by preference.
 const (
 	SourceApp        Source = "app"        // the application's own gauge
 	SourceInbound    Source = "inbound"    // the pod's own proxy, rq_active
@@ -74,7 +74,7 @@ type Policy struct {
 }
 
 // MinExpected is how many requests the old share would have brought in the
-// quiet window (design.md 8).
+// quiet window.
 const MinExpected = 5
 
 // State is the answer, and part of the release's record.

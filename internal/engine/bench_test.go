@@ -10,7 +10,7 @@ import (
 )
 
 // A thousand active releases: how long from the start of an engine until each
-// has taken its first turn, and what memory they take (design.md 14: 3 s and
+// has taken its first turn, and what memory they take (aims: 3 s and
 // 40 MiB).
 func BenchmarkRestartWithAThousandReleases(b *testing.B) {
 	const releases = 1000

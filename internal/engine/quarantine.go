@@ -9,7 +9,7 @@ import (
 )
 
 // quarantine ends a release that met a fault of shifter's own: failed, with the
-// traffic kept where it is (design.md 10, internal). It starts from the record
+// traffic kept where it is. It starts from the record
 // as it lies in the journal, since what is in memory may be the fault. It tries
 // until it is saved or cannot be.
 func (w *worker) quarantine(ctx context.Context, cause string) {

@@ -21,7 +21,7 @@ func (f fault) Error() string { return f.cause.Error() }
 func (f fault) Unwrap() error { return f.cause }
 
 // guardedTurn takes a turn. A panic in it, or a fault, ends this release and no
-// other (design.md 10, internal).
+// other.
 func (w *worker) guardedTurn(ctx context.Context) (wake time.Time, over bool) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -61,7 +61,7 @@ func (p Pair) At(t Track, share float64) Pair {
 // Acceptance is what the controllers' status says about the last write.
 type Acceptance string
 
-// The three answers. Unknown falls back to shown (design.md 6).
+// The three answers. Unknown falls back to shown.
 const (
 	AcceptedYes     Acceptance = "confirmed"
 	AcceptedRefused Acceptance = "refused"

@@ -5,7 +5,7 @@ import "time"
 // Do is what a policy's link does.
 type Do string
 
-// The answers to trouble (design.md 10).
+// The answers to trouble.
 const (
 	DoRollback Do = "rollback"
 	DoAbort    Do = "abort"

@@ -3,7 +3,7 @@ package release
 // Class is a kind of trouble to which a policy answers.
 type Class string
 
-// The classes (design.md 10).
+// The classes.
 const (
 	ClassSafetyLimit          Class = "safetyLimit"
 	ClassGateFailed           Class = "gateFailed"

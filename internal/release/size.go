@@ -4,7 +4,7 @@ import "math"
 
 // Need returns how many replicas carry a share of the managed traffic:
 // min(full, ceil(full * share/100 * headroom)), at least minReplicas (or full,
-// if that is less) while the share is above 0 (design.md 2).
+// if that is less) while the share is above 0.
 func Need(full int, share float64, s Size) int {
 	if share <= 0 {
 		return 0

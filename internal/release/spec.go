@@ -38,7 +38,7 @@ type TrackSpec struct {
 // Shrink says when the outgoing track gets smaller in the shift stage.
 type Shrink string
 
-// The shrink policies (design.md 3).
+// The shrink policies.
 const (
 	ShrinkBehind     Shrink = "onePassedStepBehind" // the default
 	ShrinkAfterShown Shrink = "afterShown"
@@ -68,7 +68,7 @@ type Deadlines struct {
 // Allow is a risk that a request accepts by name.
 type Allow string
 
-// The risks that can be allowed (design.md 2).
+// The risks that can be allowed.
 const (
 	AllowUnmanagedTraffic   Allow = "unmanagedTraffic"
 	AllowMirrors            Allow = "mirrors"

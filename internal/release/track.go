@@ -48,7 +48,7 @@ func (t *Track) UnmarshalJSON(b []byte) error {
 // Stage is one part of a release; they run in the order canary, promote, shift.
 type Stage string
 
-// The stages (design.md 3).
+// The stages.
 const (
 	StageCanary  Stage = "canary"
 	StagePromote Stage = "promote"

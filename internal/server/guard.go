@@ -14,7 +14,7 @@ import (
 	"github.com/shifter-dev/shifter/internal/api"
 )
 
-// contentPolicy is ux-reliability.md B7: everything from here, nothing inline.
+// contentPolicy: everything from here, nothing inline.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 

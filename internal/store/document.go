@@ -8,7 +8,7 @@ import (
 	"github.com/shifter-dev/shifter/internal/release"
 )
 
-// MaxRecord bounds a whole document (design.md 4, I15). MaxInbox is what waiting
+// MaxRecord bounds a whole document. MaxInbox is what waiting
 // commands may take of it; the rest is the release's own, so that a flood of
 // commands never keeps the engine from saving.
 const (

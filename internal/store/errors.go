@@ -31,7 +31,7 @@ func (t *Taken) Unwrap() error { return release.ErrExists }
 func (t *Taken) HeldBy() release.Key { return t.Holder }
 
 // Ended says that a release is terminal, and so takes neither a command nor
-// another state (design.md 4, I11). It is a [release.ErrRefused].
+// another state. It is a [release.ErrRefused].
 type Ended struct {
 	Key   release.Key
 	Phase release.Phase

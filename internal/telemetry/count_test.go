@@ -10,7 +10,7 @@ import (
 	"github.com/shifter-dev/shifter/internal/telemetry"
 )
 
-// The vectors of gate.md 3.2 and the rules of 2.10.
+// Worked counters, and the rules of reading in doc.go.
 func TestCountersAreDifferencedPerSeries(t *testing.T) {
 	quiet := ends("p1", "echo-v1", "200", "5 5 5 5 5 5 5 5")
 	for name, c := range map[string]struct {

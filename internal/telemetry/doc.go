@@ -6,7 +6,7 @@
 // [Eyes.Sees] and [Eyes.Queries]. A look is stateless: all it needs is in the
 // question, so a process that starts anew reads the same counts again.
 //
-// The rules of reading (reference gate.md 2.10):
+// The rules of reading:
 //
 //   - Raw samples are read with a range selector at an explicit time and are
 //     differenced here, per series; sums are taken afterwards. A value below

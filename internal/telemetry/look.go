@@ -9,7 +9,7 @@ import (
 )
 
 // lookBackScrapes is how far before its start a look reads, so that the newest
-// sample before it is there, with up to four scrapes missed (gate.md 2.10).
+// sample before it is there, with up to four scrapes missed.
 const lookBackScrapes = 5
 
 func lookBack(scrape time.Duration) time.Duration { return lookBackScrapes * scrape }
