@@ -3,7 +3,7 @@ package analysis
 import "fmt"
 
 // overLimit says whether the candidate alone breaks the safety limit: the exact
-// one-sided 99.9 % lower limit of its rate in this step lies above maxErrorRate
+// one-sided 99.9 % lower limit of its rate in this step lies above maxErrorRate.
 // Windows of the warm-up count, and it acts from the first
 // scrape. It is a limit for one look, so for catastrophes only, and it trips in
 // a shared outage too, as intended.

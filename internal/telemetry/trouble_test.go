@@ -49,18 +49,20 @@ func TestWhatTheSourceDoesWrongIsTrouble(t *testing.T) {
 		answer http.HandlerFunc
 		want   string
 	}{
-		"400, refused query":      {say(400, recorded(t, "error-400.json")), "it answered 400 Bad Request"},
-		"422, failed query":       {say(422, recorded(t, "error-422.json")), "it answered 422 Unprocessable Entity"},
-		"401":                     {say(401, secret), "it answered 401 Unauthorized"},
-		"403":                     {say(403, secret), "it answered 403 Forbidden"},
-		"404":                     {say(404, secret), "it answered 404 Not Found"},
-		"405":                     {say(405, secret), "it answered 405 Method Not Allowed"},
-		"429":                     {say(429, secret), "it answered 429 Too Many Requests"},
-		"500":                     {say(500, `<html>`+secret), "it answered 500 Internal Server Error"},
-		"502":                     {say(502, secret), "it answered 502 Bad Gateway"},
-		"503, flapping":           {say(503, `{"status":"error","errorType":"timeout","error":"`+secret+`"}`), "it answered 503 Service Unavailable"},
-		"204":                     {say(204, ""), "cut off or not one of Prometheus"},
-		"a redirect":              {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://127.0.0.1:1/"+secret, http.StatusFound) }, "it answered 302 Found"},
+		"400, refused query": {say(400, recorded(t, "error-400.json")), "it answered 400 Bad Request"},
+		"422, failed query":  {say(422, recorded(t, "error-422.json")), "it answered 422 Unprocessable Entity"},
+		"401":                {say(401, secret), "it answered 401 Unauthorized"},
+		"403":                {say(403, secret), "it answered 403 Forbidden"},
+		"404":                {say(404, secret), "it answered 404 Not Found"},
+		"405":                {say(405, secret), "it answered 405 Method Not Allowed"},
+		"429":                {say(429, secret), "it answered 429 Too Many Requests"},
+		"500":                {say(500, `<html>`+secret), "it answered 500 Internal Server Error"},
+		"502":                {say(502, secret), "it answered 502 Bad Gateway"},
+		"503, flapping":      {say(503, `{"status":"error","errorType":"timeout","error":"`+secret+`"}`), "it answered 503 Service Unavailable"},
+		"204":                {say(204, ""), "cut off or not one of Prometheus"},
+		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/"+secret, http.StatusFound)
+		}, "it answered 302 Found"},
 		"an error that says 200":  {say(200, `{"status":"error","errorType":"execution","error":"`+secret+`"}`), "it failed to evaluate the query"},
 		"bad data that says 200":  {say(200, `{"status":"error","errorType":"bad_data","error":"`+secret+`"}`), "it refused the query as bad data"},
 		"a timeout that says 200": {say(200, `{"status":"error","errorType":"timeout","error":"`+secret+`"}`), "it timed out on the query"},
