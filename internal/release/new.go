@@ -115,8 +115,9 @@ func (r Release) enter(p Phase, why Reason, msg string, budget time.Duration, no
 // tell adds a line to the story, in a copy of it.
 func (r Release) tell(text string, now time.Time, subject string) Release {
 	r.Seq++
-	h := make([]Event, 0, HistoryMax)
-	h = append(h, r.History[max(0, len(r.History)-HistoryMax+1):]...)
+	kept := r.History[max(0, len(r.History)-HistoryMax+1):]
+	h := make([]Event, 0, len(kept)+1)
+	h = append(h, kept...)
 	r.History = append(h, Event{Seq: r.Seq, At: now, Phase: r.Phase, Reason: r.Reason, Text: text, Subject: subject})
 	return r
 }

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -21,11 +24,9 @@ var (
 func TestWalk(t *testing.T) {
 	ends := map[Phase]int{}
 	seen := map[[2]Phase]int{}
-	for i := range uint64(*walkN) {
-		w := newWorld(*walkSeed + i)
-		w.run()
+	for w := range walkAll(uint64(*walkN)) {
 		if len(w.broken) > 0 {
-			t.Fatalf("seed %d (%+v):\n%v\nstory:\n%s", *walkSeed+i, w.faults, w.broken, w.story())
+			t.Errorf("seed %d (%+v):\n%v\nstory:\n%s", w.seed, w.faults, w.broken, w.story())
 		}
 		ends[w.r.Phase]++
 		for k, n := range w.seenPhases {
@@ -42,6 +43,38 @@ func TestWalk(t *testing.T) {
 		}
 	}
 	checkTransitions(t, seen)
+}
+
+// walkAll walks the seeds on all cores and yields each world when it is done. It
+// stops handing out seeds when the walk has found enough.
+func walkAll(n uint64) <-chan *world {
+	seeds, done := make(chan uint64), make(chan *world)
+	var walkers sync.WaitGroup
+	var broken atomic.Int64
+	for range runtime.GOMAXPROCS(0) {
+		walkers.Go(func() {
+			for seed := range seeds {
+				w := newWorld(seed)
+				w.run()
+				if len(w.broken) > 0 {
+					broken.Add(1)
+				}
+				done <- w
+			}
+		})
+	}
+	go func() {
+		for i := range n {
+			if broken.Load() > 2 {
+				break
+			}
+			seeds <- *walkSeed + i
+		}
+		close(seeds)
+		walkers.Wait()
+		close(done)
+	}()
+	return done
 }
 
 // maxSim bounds the simulated life of one release (I13): the sum of its

@@ -14,9 +14,10 @@ import (
 // walk. It applies actions as the ports would (guarded by what they expect) and
 // checks after every effect that no invariant broke.
 type world struct {
-	rng *rand.Rand
-	now time.Time
-	r   Release // the saved record
+	seed uint64
+	rng  *rand.Rand
+	now  time.Time
+	r    Release // the saved record
 
 	routes []simRoute
 	tracks [2]simTrack
@@ -80,7 +81,7 @@ type faults struct {
 
 func newWorld(seed uint64) *world {
 	rng := rand.New(rand.NewPCG(seed, 17))
-	w := &world{rng: rng, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), epoch: 1, passed: map[float64]time.Time{}, seenPhases: map[[2]Phase]int{}}
+	w := &world{seed: seed, rng: rng, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), epoch: 1, passed: map[float64]time.Time{}, seenPhases: map[[2]Phase]int{}}
 	w.faults = pickFaults(rng)
 	spec := pickSpec(rng)
 	replicas := [2]int{1 + rng.IntN(6), 1 + rng.IntN(6)}
