@@ -29,6 +29,7 @@ type demoFlags struct {
 	listen   string
 	app      string
 	exit     bool
+	wait     bool
 	output   string
 	verbose  bool
 }
@@ -57,6 +58,7 @@ a page how the traffic moves from the canary to the primary.
 	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8080", "address of the API and the page; port 0 picks a free one")
 	cmd.Flags().StringVar(&f.app, "app", "", "path of the go-api binary (default: beside this binary, else built from the module)")
 	cmd.Flags().BoolVar(&f.exit, "exit", false, "end when the release ends, with its exit code")
+	cmd.Flags().BoolVar(&f.wait, "no-release", false, "start the world only, and leave it to you to post a release")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text, or json for the release and the report on stdout at the end")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "log every decision on stderr")
 	return cmd
@@ -68,6 +70,9 @@ func (f demoFlags) check() error {
 	}
 	if !(f.rps >= minRPS && f.rps <= maxRPS) {
 		return fmt.Errorf("--rps %v: use %d to %d requests per second", f.rps, minRPS, maxRPS)
+	}
+	if f.wait && f.exit {
+		return errors.New("--no-release waits for you and --exit for the release: use one of them")
 	}
 	if f.output != "text" && f.output != "json" {
 		return fmt.Errorf("--output %q: use text or json", f.output)
@@ -148,7 +153,7 @@ func stopContext(ctx context.Context) (context.Context, context.CancelFunc) {
 // interrupted gives the end by a signal its own exit code.
 func interrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled) {
-		return exitError{code: exitInterrupted}
+		return exitError{exitInterrupted, errors.New("interrupted; the demo's world is gone, and its release with it")}
 	}
 	return err
 }

@@ -57,13 +57,16 @@ func (t *teller) ready() {
 	t.say("")
 	t.say("Clients:    %s  (%g requests per second, none is ever sent again)", t.world.ProxyURL(), t.flags.rps)
 	t.say("Page:       %s", t.url)
-	t.say("Prometheus: %s", t.world.PromURL())
+	t.say("Prometheus: %s/api/v1/query?query=up", t.world.PromURL())
 }
 
 // follow posts the release and tells its story until it ends; then, unless the
 // demo is to exit, it serves the page until it is interrupted.
 func (t *teller) follow(ctx context.Context) error {
 	q := demoRequest(t.flags, t.sc, releaseName)
+	if t.flags.wait {
+		return t.leave(ctx, q)
+	}
 	if err := t.forecast(ctx, q); err != nil {
 		return err
 	}
@@ -85,6 +88,20 @@ func (t *teller) follow(ctx context.Context) error {
 	}
 	t.tell(r)
 	return t.end(ctx, r)
+}
+
+// leave waits for a release of somebody else's. It prints a request that fits
+// the demo.
+func (t *teller) leave(ctx context.Context, q api.CreateRequest) error {
+	body, err := json.Marshal(q)
+	if err != nil {
+		return err
+	}
+	t.say("")
+	t.say("The world runs and nothing is released; press Ctrl-C to end it. A request that fits it:")
+	t.say("curl -sS -X POST %s/v1/namespaces/%s/releases -H 'Content-Type: application/json' -d '%s'", t.url, sandbox.Namespace, body)
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -155,8 +172,11 @@ func numbers(r api.Release) string {
 	line := fmt.Sprintf("declared %s, shown %s; pods %s + %s", share(s.Share.Declared), share(s.Share.Shown),
 		pods("primary", s.Tracks.Primary), pods("canary", s.Tracks.Canary))
 	if g := s.Gate; g != nil && s.Phase == string(release.Gating) {
-		line += fmt.Sprintf("; gate %s: %.0f requests, %.0f failed against %.0f, %.0f", g.Reason,
+		line += fmt.Sprintf("; gate: %s (primary %.0f requests, %.0f failed; canary %.0f, %.0f)", strings.TrimSuffix(g.Sentence, "."),
 			g.Candidate.Requests, g.Candidate.Bad, g.Baseline.Requests, g.Baseline.Bad)
+	}
+	if s.Phase == string(release.Growing) && s.Next != nil {
+		line += "; waiting for " + s.Next.Action
 	}
 	if d := s.Drain; d != nil && s.Phase == string(release.Draining) {
 		line += "; " + d.Why
@@ -197,7 +217,7 @@ type demoReport struct {
 }
 
 // seenStep is the primary's share of the answers that clients got while a step
-// was shown.
+// was shown, or, where it was not, from when the weights were to be enforced.
 type seenStep struct {
 	Target  float64  `json:"target"`
 	Seen    *float64 `json:"seen"`
@@ -216,7 +236,7 @@ func (t *teller) report(ctx context.Context, r api.Release) demoReport {
 		d.Failures = append(d.Failures, fmt.Sprintf("%s %d %s %s %s", f.At.Format(time.TimeOnly), f.Code, f.Track, f.Pod, f.Why))
 	}
 	for i, s := range r.Steps {
-		if s.Shown == nil {
+		if s.Written == nil {
 			continue
 		}
 		end := *r.Status.Ended
@@ -225,8 +245,12 @@ func (t *teller) report(ctx context.Context, r api.Release) demoReport {
 		} else if re := r.Status.Retreat; re != nil {
 			end = re.Began
 		}
+		from := s.Written.Add(sandbox.Defaults().Propagation)
+		if s.Shown != nil {
+			from = *s.Shown
+		}
 		seen := seenStep{Target: s.Share, Seconds: end.Sub(*s.Started).Seconds()}
-		if v, n := c.Share(release.Primary, *s.Shown, end); n > 0 {
+		if v, n := c.Share(release.Primary, from, end); n > 0 {
 			v = math.Round(v*10) / 10
 			seen.Seen, seen.Answers = &v, n
 		}
@@ -256,7 +280,10 @@ func (t *teller) end(ctx context.Context, r api.Release) error {
 	code := exitCode(r)
 	if !t.flags.exit {
 		t.say("")
-		t.say("The page stays at %s until you press Ctrl-C.", t.url)
+		if err := t.world.SetRate(t.flags.rps); err != nil {
+			return err
+		}
+		t.say("The load goes on, and the page stays at %s until you press Ctrl-C.", t.url)
 		<-ctx.Done()
 	}
 	if code == 0 {
@@ -289,8 +316,11 @@ func (t *teller) sum(r api.Release, d demoReport) {
 	if h := r.Status.Harm; h != nil && d.ByApps > 0 {
 		t.say("Harm estimated by the judge: %.0f bad requests (%.0f to %.0f); the apps injected %d.", h.Mid, h.Low, h.High, d.ByApps)
 	}
+	if n := len(d.Failures); n > 0 {
+		t.say("The first %d of %d failures that nobody ordered:", n, d.Lost)
+	}
 	for _, f := range d.Failures {
-		t.say("  failed: %s", f)
+		t.say("  %s", f)
 	}
 	if r.Status.NeedsHuman {
 		t.say("A person is needed: %s", strings.Join(r.Status.Unverified, "; "))

@@ -62,6 +62,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "shifter",
 		Short:         "Move traffic to a new version in steps, on evidence, and back without dropping a request",
+		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,

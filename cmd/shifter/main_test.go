@@ -33,16 +33,17 @@ func TestBadInputIsNamedWithTheWayOut(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"an unknown command":         {[]string{"dmeo"}, []string{"dmeo"}},
-		"an unknown flag":            {[]string{"demo", "--speed", "9"}, []string{"--speed"}},
-		"an argument too many":       {[]string{"demo", "good"}, []string{"good"}},
-		"an unknown scenario":        {[]string{"demo", "--scenario", "godo"}, []string{"godo", "good", "errors", "crash"}},
-		"a rate that is too high":    {[]string{"demo", "--rps", "1e9"}, []string{"--rps", "1000"}},
-		"a rate that is no number":   {[]string{"demo", "--rps", "NaN"}, []string{"--rps", "10"}},
-		"an unknown output":          {[]string{"demo", "-o", "xml"}, []string{"xml", "json"}},
-		"an app that is not there":   {[]string{"demo", "--app", "/nowhere/go-api"}, []string{"/nowhere/go-api", "make build"}},
-		"a busy port":                {[]string{"demo", "--app", "/bin/true", "--listen", busy.Addr().String()}, []string{"in use", "--listen"}},
-		"an address that is no port": {[]string{"demo", "--app", "/bin/true", "--listen", "here"}, []string{"here", "--listen"}},
+		"an unknown command":          {[]string{"dmeo"}, []string{"dmeo"}},
+		"an unknown flag":             {[]string{"demo", "--speed", "9"}, []string{"--speed"}},
+		"an argument too many":        {[]string{"demo", "good"}, []string{"good"}},
+		"an unknown scenario":         {[]string{"demo", "--scenario", "godo"}, []string{"godo", "good", "errors", "crash"}},
+		"a rate that is too high":     {[]string{"demo", "--rps", "1e9"}, []string{"--rps", "1000"}},
+		"a rate that is no number":    {[]string{"demo", "--rps", "NaN"}, []string{"--rps", "10"}},
+		"waiting and exiting at once": {[]string{"demo", "--no-release", "--exit"}, []string{"--no-release", "--exit"}},
+		"an unknown output":           {[]string{"demo", "-o", "xml"}, []string{"xml", "json"}},
+		"an app that is not there":    {[]string{"demo", "--app", "/nowhere/go-api"}, []string{"/nowhere/go-api", "make build"}},
+		"a busy port":                 {[]string{"demo", "--app", "/bin/true", "--listen", busy.Addr().String()}, []string{"in use", "--listen"}},
+		"an address that is no port":  {[]string{"demo", "--app", "/bin/true", "--listen", "here"}, []string{"here", "--listen"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
@@ -62,7 +63,7 @@ func TestBadInputIsNamedWithTheWayOut(t *testing.T) {
 }
 
 func TestHelpAndVersionGoToStdout(t *testing.T) {
-	for _, args := range [][]string{{}, {"--help"}, {"version"}, {"demo", "--help"}} {
+	for _, args := range [][]string{{}, {"--help"}, {"version"}, {"--version"}, {"demo", "--help"}} {
 		var stdout bytes.Buffer
 		if code := run(args, &stdout, io.Discard); code != 0 || stdout.Len() == 0 {
 			t.Errorf("%v: exit code %d, %d bytes", args, code, stdout.Len())

@@ -31,6 +31,19 @@ func Judge(s Settings, st []Step, ws []Window, h Health, now time.Time) Verdict 
 func (g Gate) Verdict(s Settings, h Health, now time.Time) Verdict {
 	v := g.st.numbers(s, now)
 	v.Outcome, v.Reason = g.st.answer(s, h, &v)
+	if v.Outcome == Fail {
+		v = v.onAllCounts()
+	}
+	return v
+}
+
+// onAllCounts shows what a fail rests on: all counts of the step.
+func (v Verdict) onAllCounts() Verdict {
+	v.Candidate, v.Baseline, v.Delta = v.SeenCandidate, v.SeenBaseline, nil
+	if p := (pair{v.Candidate, v.Baseline}); p.paired() {
+		d := newcombe(p)
+		v.Delta = &d
+	}
 	return v
 }
 

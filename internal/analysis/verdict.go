@@ -121,8 +121,9 @@ type Verdict struct {
 	Share   float64   `json:"share"` // the candidate's target share, percent
 
 	// Candidate and Baseline are this step's counts over paired windows past
-	// the warm-up, at 100 over all windows past it; Delta is their difference in rate with a 95 % interval
-	// (Newcombe 1998, for display only).
+	// the warm-up, at 100 over all windows past it, and with a fail all of them.
+	// Delta is their difference in rate with a 95 % interval (Newcombe 1998, for
+	// display only).
 	Candidate Counts `json:"candidate"`
 	Baseline  Counts `json:"baseline"`
 	// SeenCandidate and SeenBaseline are all counts of this step, the warm-up

@@ -101,7 +101,7 @@ type Cause struct {
 
 // AbortRequest asks for the end of a release.
 type AbortRequest struct {
-	Traffic string `json:"traffic,omitempty" doc:"What happens with the traffic: back to the old version, or stay as it is" enum:"back,stay" default:"back" maxLength:"16"`
+	Traffic string `json:"traffic,omitempty" doc:"What happens with the traffic: back to the track that it came from, or stay as it is" enum:"back,stay" default:"back" maxLength:"16"`
 	Mode    string `json:"mode,omitempty" doc:"How hasty: graceful waits for pods and proof, immediate skips what the refuge can bear, force does not wait" enum:"graceful,immediate,force" default:"immediate" maxLength:"16"`
 	Reason  string `json:"reason,omitempty" doc:"Why, in words; it is part of the record" maxLength:"500"`
 }

@@ -136,7 +136,7 @@ type Status struct {
 	Tracks   Tracks        `json:"tracks" doc:"Both tracks"`
 
 	Gate         *Gate      `json:"gate" doc:"The last verdict with its numbers"`
-	Harm         *Interval  `json:"harm" doc:"Bad requests beyond what the old version would have had, over the stage, with a 95 % interval"`
+	Harm         *Interval  `json:"harm" doc:"Bad requests beyond what the outgoing track would have had, over the stage, with a 95 % interval"`
 	Drain        *Drain     `json:"drain" doc:"How far the track without share is quiet; null when none drains"`
 	Retreat      *Retreat   `json:"retreat" doc:"The way back; null when there is none"`
 	Hold         *Hold      `json:"hold" doc:"Why it is stopped and until when; null when it is not held"`

@@ -215,7 +215,7 @@ func fromShare(v release.View) Share {
 		share := finite(sh.Share)
 		s.Shown = &share
 	} else {
-		why.add("shown", "no request has been counted since the weights were written")
+		why.add("shown", notCounted(v))
 	}
 	s.Unknown = why.orNil()
 	return s
@@ -276,6 +276,17 @@ func fromTemplate(t release.Template) Template {
 		}
 	}
 	return out
+}
+
+// notCounted says why there is no share to show.
+func notCounted(v release.View) string {
+	switch {
+	case v.Trouble != "":
+		return "the telemetry does not answer: " + v.Trouble
+	case len(v.Shown.Val.Silent) > 0:
+		return "there are no fresh data of these proxies: " + strings.Join(v.Shown.Val.Silent, ", ")
+	}
+	return "no request has been counted since the weights were written"
 }
 
 func fromVerdict(v analysis.Verdict, s analysis.Settings) *Gate {

@@ -325,7 +325,8 @@ func tracksAgree(g *gathered) []note {
 		return nil
 	}
 	slices.Sort(differ)
-	return warn("", "versionsDiffer", "", "the tracks run different images (primary and canary): %s", strings.Join(differ, "; "))
+	return refuse("/stages", "versionsDiffer", "bring both tracks to the version that is released first: a shift moves traffic between two tracks that hold it",
+		"the tracks run different images (primary and canary): %s", strings.Join(differ, "; "))
 }
 
 func telemetryAnswers(g *gathered) []note {

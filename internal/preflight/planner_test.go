@@ -248,7 +248,7 @@ func TestEachThingThatIsWrongIsFoundAndNamed(t *testing.T) {
 		}, "podsCannotStart", "/primary/deployment", "ImagePullBackOff", false},
 		{"no way back", func(w *world) { w.tracks[0].UndoTo = nil }, "noUndoTarget", "/primary/deployment", "p", false},
 		{"a way back that leads nowhere", func(w *world) { w.tracks[0].UndoTo = &w.tracks[0].Template }, "noUndoTarget", "/primary/deployment", "v2-0", false},
-		{"tracks with different images", func(w *world) { w.tracks[1].Template.Images = map[string]string{"app": "app:3"} }, "versionsDiffer", "", "app:2 and app:3", true},
+		{"tracks with different images", func(w *world) { w.tracks[1].Template.Images = map[string]string{"app": "app:3"} }, "versionsDiffer", "/stages", "app:2 and app:3", false},
 		{"a metrics source that is not configured", func(w *world) { w.scrape = errors.New(`metrics source "default" is not known`) }, "metricsUnknown", "/metrics", "default", false},
 		{"telemetry in trouble", func(w *world) { w.reading = release.Reading{Trouble: "503 from Prometheus"} }, "telemetryUnavailable", "/metrics", "503", false},
 		{"telemetry that cannot be asked", func(w *world) { w.lookErr = errors.New("no answer in time") }, "telemetryUnavailable", "/metrics", "no answer", false},

@@ -169,6 +169,9 @@ func (t *turn) abort(c Command) {
 		if c.Mode == ModeForce {
 			t.r.Retreat = t.r.Retreat.with(func(x *Retreat) { x.Mode = ModeForce })
 		}
+		if c.Traffic == TrafficStay {
+			t.tell("It is going back already, and is not stopped half-way.")
+		}
 	case t.r.Ending != nil:
 	case c.Traffic == TrafficStay:
 		t.finish(Aborted, ReasonFrozen, fmt.Sprintf("Stopped as asked; %s stays on the %s.", percent(t.r.Target), t.r.Incoming()))
@@ -316,7 +319,8 @@ func (t *turn) closeStep() {
 	for i, tr := range t.o.Tracks {
 		t.r.Step.Replicas[i] = tr.Desired.Val
 	}
-	if v := t.o.Verdict; v.Ok() && t.r.Step.Verdict == nil {
+	judged := t.r.Plan[t.r.StepIx].Present || !t.r.Step.Written.IsZero()
+	if v := t.o.Verdict; v.Ok() && t.r.Step.Verdict == nil && judged && v.Val.Share == t.r.Step.Share {
 		t.r.Step.Verdict = &v.Val
 	}
 	t.r.Steps = append(t.r.Steps[:len(t.r.Steps):len(t.r.Steps)], t.r.Step)

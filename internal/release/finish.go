@@ -3,6 +3,7 @@ package release
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/shifter-dev/shifter/internal/analysis"
@@ -78,9 +79,24 @@ func (t *turn) stillAway(tr Track) bool {
 	return false
 }
 
+// drainWord says a drain's end in a sentence.
+func drainWord(s drain.Status) string {
+	switch s {
+	case drain.Assumed:
+		return "taken as quiet"
+	case drain.Forced:
+		return "cut short"
+	case drain.Drained, drain.Draining, drain.Unknown:
+	}
+	return string(s)
+}
+
 func (t *turn) drained(tr Track, s drain.State) {
 	t.r.Drain, t.r.Drained, t.save = &s, &tr, true
-	t.tell("The %s is %s after %s: %s", tr, s.Status, s.Took.Round(100*time.Millisecond), s.Why)
+	t.tell("The %s is %s after %s: %s.", tr, drainWord(s.Status), s.Took.Round(100*time.Millisecond), strings.TrimSuffix(s.Why, "."))
+	if s.Status == drain.Assumed {
+		t.r.Unverified = appendNew(t.r.Unverified, fmt.Sprintf("the drain of the %s was not measured, but waited out", tr))
+	}
 	if t.r.Retreat != nil {
 		t.r.Retreat = t.r.Retreat.with(func(x *Retreat) { x.Drained = t.now })
 		t.enter(Undoing, ReasonUndoing, t.r.Spec.Deadlines.Undo)

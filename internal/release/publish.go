@@ -40,6 +40,10 @@ func (r Release) View(o Observation) View {
 			Trouble:    s.Trouble,
 		}
 	}
+	if v.Verdict.Ok() && v.Verdict.Val.Outcome != analysis.Fail && r.Verdict != nil && t.waitsForPods() {
+		// What is judged meanwhile is the step that has passed already.
+		v.Verdict = Known(*r.Verdict, o.Now)
+	}
 	if r.Phase == Draining {
 		v.Drain = o.Drain[t.loser()]
 	} else if r.Drain != nil {
@@ -49,6 +53,11 @@ func (r Release) View(o Observation) View {
 	return v
 }
 
+// waitsForPods reports a step for which nothing has been written yet.
+func (t *turn) waitsForPods() bool {
+	return !t.r.Step.Started.IsZero() && t.r.Step.Written.IsZero() && !t.r.Plan[t.r.StepIx].Present
+}
+
 // next says what happens next, and when at the latest.
 func (t *turn) next() Next {
 	at := t.deadline()
@@ -56,7 +65,9 @@ func (t *turn) next() Next {
 	case Pending, Preflight:
 		return Next{"the first look", at}
 	case Growing:
-		return Next{fmt.Sprintf("%s when the pods are ready", percent(t.step().Share)), at}
+		in := t.r.Incoming()
+		return Next{fmt.Sprintf("%s, when the %s has %d ready pods (now %d)", percent(t.step().Share), in,
+			t.r.need(t.step().Share), usable(t.o.Tracks[in])), at}
 	case Shifting, Settling:
 		return Next{fmt.Sprintf("the gate, when the data plane shows %s", percent(t.r.Target)), at}
 	case Gating:

@@ -153,6 +153,9 @@ func (t *turn) retreatMoved() {
 			return
 		}
 		t.setShown(by)
+		if by == ShownBySettle {
+			t.r.Unverified = appendNew(t.r.Unverified, "that the data plane shows the way back was not counted, but waited out")
+		}
 	}
 	t.r.Retreat = t.r.Retreat.with(func(x *Retreat) { x.Shown = t.now })
 	t.enter(Draining, ReasonDraining, t.r.Spec.Deadlines.Drain)
@@ -245,7 +248,7 @@ func (t *turn) retreatStory() string {
 	re := t.r.Retreat
 	s := fmt.Sprintf("All traffic is back on the %s, %s after the decision", re.Refuge, re.Shown.Sub(re.Began).Round(100*time.Millisecond))
 	if t.r.Drain != nil {
-		s += fmt.Sprintf("; the %s was %s", re.Refuge.Other(), t.r.Drain.Status)
+		s += fmt.Sprintf("; the %s was %s", re.Refuge.Other(), drainWord(t.r.Drain.Status))
 	}
 	if !re.Undone.IsZero() {
 		s += " and undone to " + templateName(*t.r.Binding.Tracks[re.Refuge.Other()].UndoTo)
