@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A real Kubernetes with a real mesh on one Linux machine, without Docker and
 # without an image registry. README.md says what runs, how and why.
+# shellcheck source-path=SCRIPTDIR
 set -euo pipefail
 
 usage() {
@@ -154,7 +155,7 @@ deps)
 	;;
 up)
 	alone
-	step "up in all" up 
+	step "up in all" up
 	environment
 	;;
 down)

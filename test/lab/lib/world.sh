@@ -56,11 +56,15 @@ world_up() {
 	ip addr add "$HOST_IP/30" dev "$LINK"
 	ip link set "$LINK" up
 	# shellcheck disable=SC2016 # expanded inside
-	in_world env NODE_IP="$NODE_IP" LAB="$LAB" bash -euc '
+	in_world env NODE_IP="$NODE_IP" SERVICE_NET="$SERVICE_NET" LAB="$LAB" bash -euc '
 		ip link set lo up
 		ip addr add "$NODE_IP/30" dev node
 		ip link set node up
+		# The node itself must have some way to services before kube-proxy can turn it around; there is no other.
+		ip route add "$SERVICE_NET" dev node src "$NODE_IP"
 		echo 1 >/proc/sys/net/ipv4/ip_forward
+		# From pod to pod by a service: the way back must pass iptables too.
+		[ ! -e /proc/sys/net/bridge ] || echo 1 >/proc/sys/net/bridge/bridge-nf-call-iptables
 		# Volumes must reach containers: shared, but with nobody outside.
 		mount --make-rshared /
 		# All that is written to /run and /var goes to the lab: locks, sockets, addresses in use, logs of pods.
@@ -84,7 +88,7 @@ daemon() {
 	local name=$1
 	shift
 	setsid nsenter --target "$(world_init)" --mount --net --pid -- \
-		env -i PATH="$PATH" HOME="$LAB" "$@" </dev/null >>"$LAB/log/$name.log" 2>&1 9>&- &
+		env -i PATH="$PATH:/usr/sbin:/sbin" HOME="$LAB" "$@" </dev/null >>"$LAB/log/$name.log" 2>&1 9>&- &
 	echo $! >"$LAB/run/$name.pid"
 	disown
 }
