@@ -33,7 +33,7 @@ import (
 const probeInterval = 25 * time.Millisecond
 
 func TestRollingRestartBehindAProxyLosesNothing(t *testing.T) {
-	clients := rollUnderLoad(t, throughProxy, 20, exitOK, "--lame-duck=200ms")
+	clients := rollUnderLoad(t, throughProxy, 20, exitOK, "--lame-duck=600ms")
 	clients.wantNoFailures(t)
 	if answers := clients.ok.Load(); clients.dials > answers/5 {
 		t.Errorf("%d connections for %d answers: hardly any was reused, so this proves little", clients.dials, answers)
@@ -41,7 +41,7 @@ func TestRollingRestartBehindAProxyLosesNothing(t *testing.T) {
 }
 
 func TestRollingRestartBehindAServiceLosesNothing(t *testing.T) {
-	rollUnderLoad(t, throughService, 10, exitOK, "--lame-duck=200ms").wantNoFailures(t)
+	rollUnderLoad(t, throughService, 10, exitOK, "--lame-duck=1s").wantNoFailures(t)
 }
 
 // The controls: the same load must lose requests when the lesson is left out.
