@@ -484,7 +484,7 @@ func (t *turn) stepBack(v analysis.Verdict) {
 	t.r.Backs++
 	t.r.Step.Verdict = &v
 	t.closeStep()
-	t.r.StepIx, t.r.Proof = back, nil
+	t.r.StepIx, t.r.Proof, t.r.Passed = back, nil, min(t.r.Passed, t.r.Plan[back].Share)
 	t.r.Step = StepRecord{Share: t.r.Plan[back].Share, Started: t.now}
 	t.aim(t.r.Plan[back].Share)
 	t.enter(Shifting, ReasonGuardAlarm, t.r.Spec.Deadlines.Write)

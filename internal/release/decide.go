@@ -168,6 +168,9 @@ func (t *turn) abort(c Command) {
 	case t.r.Retreat != nil:
 		if c.Mode == ModeForce {
 			t.r.Retreat = t.r.Retreat.with(func(x *Retreat) { x.Mode = ModeForce })
+			if t.r.Phase == Held {
+				t.resume()
+			}
 		}
 		if c.Traffic == TrafficStay {
 			t.tell("It is going back already, and is not stopped half-way.")
@@ -189,14 +192,7 @@ func (t *turn) watch() {
 	if t.recreated() {
 		return
 	}
-	in := t.r.Incoming()
-	if tpl := t.o.Tracks[in].Template; tpl.Ok() && tpl.Val.Hash != t.r.Suspect {
-		t.trouble(ClassTemplateChanged, "The template of the %s is %s, not the %s that is judged.", in, tpl.Val.Hash, t.r.Suspect)
-		return
-	}
-	out := in.Other()
-	if tpl := t.o.Tracks[out].Template; tpl.Ok() && tpl.Val.Hash != t.r.Binding.Tracks[out].Template.Hash {
-		t.trouble(ClassTemplateChanged, "The template of the %s is %s, not the admitted %s.", out, tpl.Val.Hash, t.r.Binding.Tracks[out].Template.Hash)
+	if t.templateChanged() {
 		return
 	}
 	if t.suspectShare() <= 0 {
@@ -206,6 +202,25 @@ func (t *turn) watch() {
 	if t.r.Retreat == nil && !t.r.ExposedUntil.IsZero() && !t.now.Before(t.r.ExposedUntil) {
 		t.retreat(ReasonExposure, RolledBack, ModeGraceful, "")
 	}
+}
+
+// templateChanged answers a template that somebody changed. A release that is
+// held for that already goes on being watched.
+func (t *turn) templateChanged() bool {
+	if t.r.Phase == Held && t.r.Hold.Class == ClassTemplateChanged {
+		return false
+	}
+	in := t.r.Incoming()
+	if tpl := t.o.Tracks[in].Template; tpl.Ok() && tpl.Val.Hash != t.r.Suspect {
+		t.trouble(ClassTemplateChanged, "The template of the %s is %s, not the %s that is judged.", in, tpl.Val.Hash, t.r.Suspect)
+		return true
+	}
+	out := in.Other()
+	if tpl := t.o.Tracks[out].Template; tpl.Ok() && tpl.Val.Hash != t.r.Binding.Tracks[out].Template.Hash {
+		t.trouble(ClassTemplateChanged, "The template of the %s is %s, not the admitted %s.", out, tpl.Val.Hash, t.r.Binding.Tracks[out].Template.Hash)
+		return true
+	}
+	return false
 }
 
 // watchVerdict acts on a fail wherever it is found.

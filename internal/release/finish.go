@@ -41,8 +41,8 @@ func (t *turn) draining() {
 		return
 	}
 	switch {
-	case st.Ok() && len(st.Val.Senders) > 0:
-		t.fail(ReasonDrainIncomplete, "These proxies still send requests to the %s, so it was left running: %v.", tr, st.Val.Senders)
+	case st.Ok() && (len(st.Val.Senders) > 0 || st.Val.New > 0):
+		t.fail(ReasonDrainIncomplete, "Proxies still send requests to the %s, so it was left running: %v.", tr, st.Val.Senders)
 	case st.Ok() && -t.r.Work.Left < t.r.Spec.Deadlines.Settle+t.r.maxRequest():
 		// Nothing is known to arrive: the judge ends it by itself when the last
 		// request that it saw has had its time.
@@ -65,6 +65,9 @@ func (t *turn) stillAway(tr Track) bool {
 		return true
 	}
 	if !ok {
+		if -t.r.Work.Left > t.r.Spec.Deadlines.Settle+t.r.maxRequest() {
+			t.fail(ReasonConnectivity, "The routes have not been readable for the whole time, so the %s was left as it is: %s.", tr, t.o.Unreachable)
+		}
 		return false
 	}
 	if t.r.Retreat != nil {

@@ -193,7 +193,8 @@ func (r Release) drainPolicy(l Looks, t Track, now time.Time) drain.Policy {
 	if r.Phase == Draining {
 		p.Left = r.Work.Left
 	}
-	lost := now.Sub(l.fresh) > max(r.Spec.Gate.TelemetryGrace, 8*l.scrape)
+	// Right after a start nothing has been seen yet; that is not a loss.
+	lost := !l.fresh.IsZero() && now.Sub(l.fresh) > max(r.Spec.Gate.TelemetryGrace, 8*l.scrape)
 	if lost && now.Sub(r.Shown) >= p.Settle+p.MaxRequest {
 		p.Left = 0
 	}

@@ -25,6 +25,9 @@ const minHop = 10
 // retreat begins the way back.
 func (t *turn) retreat(why Reason, ends Phase, mode Mode, words string) {
 	ref, ok := t.chooseRefuge()
+	if ends == Aborted && ref == t.r.Incoming() {
+		ok = false // an abort never raises what it was to stop (I9)
+	}
 	if !ok {
 		t.fail(ReasonNoRefuge, "%s No track is fit to take the traffic.", why.Sentence())
 		return
@@ -57,10 +60,16 @@ func (t *turn) chooseRefuge() (Track, bool) {
 	if t.soundRefuge(out) {
 		return out, true
 	}
-	if t.soundRefuge(in) {
+	if v := t.o.Verdict; t.soundRefuge(in) && !(v.Ok() && v.Val.Outcome == analysis.Fail) {
 		return in, true
 	}
 	return out, false
+}
+
+// safetyBroken reports a suspect that breaks a safety limit right now.
+func (t *turn) safetyBroken() bool {
+	v := t.o.Verdict
+	return v.Ok() && v.Val.Reason == analysis.SafetyLimit
 }
 
 // soundRefuge reports whether nothing is known against a track: it is there, and
@@ -169,8 +178,7 @@ func (t *turn) retreatOver(s TrackState) {
 		t.fail(ReasonRouteRefused, "%s Nothing was sized down or undone.", why)
 		return
 	}
-	v := t.o.Verdict
-	if !re.Forced && v.Ok() && v.Val.Reason == analysis.SafetyLimit {
+	if !re.Forced && t.safetyBroken() {
 		t.r.Retreat = re.with(func(x *Retreat) { x.Forced = true })
 		t.r.Work = Work{Left: t.r.Spec.Deadlines.Write, At: t.now}
 		t.tell("The %s breaks a safety limit and the %s has only %d of %d ready pods: all share is moved regardless.",

@@ -91,7 +91,7 @@ func doWord(d Do) string {
 // held waits for the cause to clear or for the deadline.
 func (t *turn) held() {
 	h := t.r.Hold
-	if t.cleared(h) {
+	if t.cleared(h) || t.r.Retreat != nil && t.safetyBroken() {
 		t.resume()
 		return
 	}
@@ -117,12 +117,21 @@ func (t *turn) resume() {
 	switch {
 	case h.Class == ClassTelemetryUnavailable:
 		t.r.Gate = t.r.Gate.RestartProof(t.now)
-	case h.Class == ClassContested && (from == Gating || from == Settling):
-		// The data plane may have served another split in between.
-		t.r.Shown, t.r.ShownBy, t.r.Declared = time.Time{}, "", t.now
+	case h.Class == ClassContested && from != Growing && from != Shifting && t.r.Retreat == nil:
+		// The data plane may have served another split in between: it must be
+		// shown and judged again, and what was quiet may not be any more.
+		t.r.Shown, t.r.ShownBy, t.r.Declared, t.r.Accepted = time.Time{}, "", t.now, time.Time{}
+		t.r.Drained, t.r.Drain = nil, nil
+		if t.r.Step.Started.IsZero() {
+			t.r.Step = StepRecord{Share: t.r.Target, Started: t.now}
+		}
 		from = Settling
 	}
-	t.enter(from, reasonOf(from), t.budgetOf(from))
+	why := reasonOf(from)
+	if from == Retreating {
+		why = t.r.Retreat.Why
+	}
+	t.enter(from, why, t.budgetOf(from))
 	t.again = true
 }
 
