@@ -302,7 +302,7 @@ func (t *teller) sum(r api.Release, d demoReport) {
 	t.say("")
 	t.say("The release ended %s after %.0f s: %s", r.Status.Phase, r.Status.Ended.Sub(*r.Created).Seconds(), r.Status.Message)
 	for _, s := range d.Steps {
-		seen := "nothing"
+		seen := "a share that was shown too shortly to count"
 		if s.Seen != nil {
 			seen = fmt.Sprintf("%g %% of %d answers", *s.Seen, s.Answers)
 		}
