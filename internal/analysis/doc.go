@@ -1,6 +1,7 @@
 // Package analysis is the judge of health: from counts of requests and bad
-// events on two sides it says pass, fail or inconclusive, and from counts of
-// new requests per proxy whether a split is shown by the data plane.
+// events on two sides (failed ones, slow ones), and from gauges of what they
+// use, it says pass, fail or inconclusive, and from counts of new requests per
+// proxy whether a split is shown by the data plane.
 //
 // It is pure: it holds no clock and does no I/O. It speaks of a candidate (the
 // track that gains share) and a baseline (the track that loses it). Fail and

@@ -48,6 +48,13 @@ func Expect(s Settings, share, rps, badRate float64) Expectation {
 	return e
 }
 
+// ExpectSlow foretells the same of latency: slow is the share of requests that
+// are slower than a bound which a pass must prove.
+func ExpectSlow(s Settings, share, rps, slow float64) Expectation {
+	s.MaxErrorRateDelta, s.MaxErrorRateRatio, s.MaxErrorRate = s.MaxSlowShareDelta, s.MaxSlowShareRatio, widestSlow
+	return Expect(s, share, rps, slow)
+}
+
 // expectedRequests is n of the candidate, the minima included.
 func (s Settings) expectedRequests(w, badRate float64) float64 {
 	if w >= 1 {

@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// Gate is the judge's running state over one stage: the fail process, which
-// covers the stage, and the pass proof and guard of the present step. It is a
+// Gate is the judge's running state over one release: the fail process, which
+// covers it all, and the pass proof and guard of the present step. It is a
 // value: its methods return another Gate and never change the one they are
 // called on, and no two share anything. It is small and survives JSON exactly,
 // so it can be saved with the release after every look.
 //
-// In short: for each window and each
-// kappa of a grid there is a factor with an expectation of at most 1 on the null
+// In short: for each window and each kappa of a grid there is a factor with an expectation of at most 1 on the null
 // line ([Window] counts in, see logFactor), products of such factors are
 // supermartingales, and Ville's inequality bounds the chance that one ever
 // reaches 1/alpha. So it may be looked at as often as one likes.
@@ -22,15 +21,18 @@ import (
 // ends before a step began counts for the copies of the fail product that ran
 // then, and not for the step's proof. Hence folding as data come and folding
 // all at the end ([Judge]) come to the same state, as long as a stratum's
-// windows come in the order of time.
+// windows come in the order of time. A weak spot: the guard at 100 does not hear
+// of windows that come after its step was left, which happens only once it has
+// rung or the stage is over.
 type Gate struct{ st state }
 
 // state is what a Gate keeps.
 type state struct {
 	Step    Step       `json:"step"`
-	Planned int        `json:"planned"` // copies, as said at the first step; zero before it
-	Began   stamp      `json:"began"`   // the stage
-	Since   stamp      `json:"since"`   // the proof of the present step
+	Planned int        `json:"planned"`           // copies, as said at the first step; zero before it
+	Weighed []string   `json:"weighed,omitempty"` // kinds beside the errors with a weight in a fail
+	Began   stamp      `json:"began"`             // the stage
+	Since   stamp      `json:"since"`             // the proof of the present step
 	Newest  stamp      `json:"newest,omitzero"`
 	Seen    pair       `json:"seen"` // this step, warm-up included
 	Gated   gated      `json:"gated"`
@@ -38,7 +40,9 @@ type state struct {
 	Alarms  int        `json:"alarms,omitempty"` // of the guard, over the stage
 	Gaps    []gap      `json:"gaps,omitempty"`
 	Harm    harm       `json:"harm"`
-	Metrics []evidence `json:"metrics,omitempty"`
+	Metrics []evidence `json:"metrics,omitempty"` // by name
+	Usage   []usage    `json:"usage,omitempty"`   // by name
+	Between bool       `json:"between,omitempty"` // a stage is over and the next has not begun
 	Remarks []remark   `json:"remarks,omitempty"`
 }
 
@@ -51,6 +55,8 @@ type gated struct {
 func (st state) clone() state {
 	st.Gaps = slices.Clone(st.Gaps)
 	st.Remarks = slices.Clone(st.Remarks)
+	st.Weighed = slices.Clone(st.Weighed)
+	st.Usage = slices.Clone(st.Usage)
 	st.Metrics = slices.Clone(st.Metrics)
 	for i := range st.Metrics {
 		st.Metrics[i] = st.Metrics[i].clone()
@@ -83,24 +89,54 @@ func (g Gate) Alarms() int { return g.st.Alarms }
 
 // StartStep begins the judgement of a step: its pass proof is fresh, and below
 // 100 another copy of the fail product starts, as long as one of the planned
-// number is left (later the last one goes on, measured anew). At 100 the guard starts, with the
-// rate of the baseline in the last step below 100.
+// number is left (later the last one goes on, measured anew). At 100 the guard
+// starts, with the rate of the baseline in the last step below 100.
 func (g Gate) StartStep(st Step) Gate {
 	next := g.st.clone()
+	seeds := st.Seeds
 	st = tidyStep(st)
 	at := stampOf(st.At)
 	if next.Planned == 0 {
-		next.Planned, next.Began = max(st.Copies, 1), at
+		next.Planned = max(st.Copies, 1)
+		next.Weighed = st.Watch.kinds()
 		next.Metrics = []evidence{{Metric: MetricErrors}}
 	}
+	if next.Began.IsZero() || next.Between {
+		next.Began, next.Between = at, false
+	}
 	next.Step, next.Seen, next.Guard = st, pair{}, guard{}
+	next = next.withMetrics(seeds).withUsage()
 	if st.control() {
 		next.Gated = gated{At: at}
-		for i := range next.Metrics {
-			next.Metrics[i] = next.Metrics[i].startCopy(at, next.Planned)
-		}
+		next = next.startCopies(at)
 	}
 	return Gate{next.restartProof(at)}
+}
+
+// NextStage ends a stage: another candidate will be judged, and alpha is spent
+// once over the release. What the copies of the fail product came to stays in the
+// merged e-value as it is, and the copies that are left are for the steps to
+// come. What was measured of the two sides is forgotten, but not the dispersion.
+func (g Gate) NextStage() Gate {
+	next := g.st.clone()
+	if next.Planned == 0 {
+		return Gate{next}
+	}
+	next.Between, next.Alarms = true, 0
+	next.Gated, next.Guard, next.Harm, next.Seen = gated{}, guard{}, harm{}, pair{}
+	for i := range next.Metrics {
+		e := &next.Metrics[i]
+		for j := range e.Copies {
+			e.Copies[j].Closed = true
+		}
+		for j := range e.Strata {
+			e.Strata[j].Sum, e.Strata[j].Wait = pair{}, pair{}
+		}
+	}
+	for i := range next.Usage {
+		next.Usage[i].Wait = batch{}
+	}
+	return Gate{next.restartProof(next.Since)}
 }
 
 // RestartProof begins the pass proof of the present step again at the given
@@ -123,6 +159,9 @@ func (st state) restartProof(at stamp) state {
 	for i := range st.Metrics {
 		st.Metrics[i].Proof = proof{}
 	}
+	for i := range st.Usage {
+		st.Usage[i].Step, st.Usage[i].Wait = moments{}, batch{}
+	}
 	return st
 }
 
@@ -141,6 +180,7 @@ func tidyStep(st Step) Step {
 		st.At = time.Time{}
 	}
 	st.At = stampOf(st.At).Time
+	st.Watch, st.Seeds = st.Watch.tidy(), nil
 	return st
 }
 
@@ -172,12 +212,14 @@ func (st state) fold(w Window, s Settings) state {
 		st.Remarks = withRemark(st.Remarks, badTimes, time.Time{})
 		return st
 	}
-	i := slices.IndexFunc(st.Metrics, func(e evidence) bool { return e.Metric == w.Metric })
+	i, watched := st.metric(w.Metric)
 	switch {
-	case !w.To.After(st.Began.Time):
+	case !w.To.After(st.Began.Time) || st.Between:
 		return st
-	case i < 0:
-		st.Remarks = withRemark(st.Remarks, notJudged, w.To)
+	case !watched:
+		if kindOf(w.Metric) != MetricLatency { // a bound that no step watches is no news
+			st.Remarks = withRemark(st.Remarks, notJudged, w.To)
+		}
 		return st
 	case !w.To.After(st.Metrics[i].until(w.Stratum)):
 		return st
@@ -194,7 +236,8 @@ func (st state) fold(w Window, s Settings) state {
 	}
 	late := !w.To.After(st.Step.At) // it belongs to an earlier step
 	inProof := !late && !w.WarmUp && !w.From.Before(st.Since.Time)
-	st.Metrics[i] = st.Metrics[i].fold(w, s, s.Margin(st.Step.Share/100), inProof)
+	m := s.margins(kindOf(w.Metric))
+	st.Metrics[i] = st.Metrics[i].fold(w, m, m.stepMargin(st.Step.Share/100, s.EqualHarm), inProof)
 	if w.Metric == MetricErrors {
 		st = st.follow(w, s, late)
 	}

@@ -44,18 +44,35 @@ func anyHistory() *rapid.Generator[history] {
 		var h history
 		shares := rapid.SampledFrom([][]float64{{10}, {10, 25, 50}, {50, 100}, {10, 100, 50, 100}, {100}}).Draw(t, "shares")
 		strata := rapid.SampledFrom([][]string{{""}, {"a", "b"}}).Draw(t, "strata")
+		watch := anyWatch().Draw(t, "watch")
+		seeds := rapid.SampledFrom([][]analysis.Seed{nil, {{Metric: analysis.MetricErrors, Pearson: 400, Terms: 100}}}).Draw(t, "seeds")
 		k := 0
 		for i, share := range shares {
-			h.steps = append(h.steps, analysis.Step{Index: i, Share: share, Copies: 4, At: at(time.Duration(k)*scrape + time.Duration(rapid.IntRange(0, 10).Draw(t, "after"))*time.Second)})
+			h.steps = append(h.steps, analysis.Step{Index: i, Share: share, Copies: 4, Watch: watch, Seeds: seeds, At: at(time.Duration(k)*scrape + time.Duration(rapid.IntRange(0, 10).Draw(t, "after"))*time.Second)})
 			for range rapid.IntRange(0, 12).Draw(t, "scrapes") {
 				for _, name := range strata {
-					h.windows = append(h.windows, anyWindow(k, share, name).Draw(t, "window"))
+					w := anyWindow(k, share, name).Draw(t, "window")
+					h.windows = append(h.windows, w)
+					for _, b := range watch.Bounds {
+						slow := anyWindow(k, share, name).Draw(t, "slow")
+						slow.Metric, slow.WarmUp = analysis.Latency(b).String(), w.WarmUp
+						h.windows = append(h.windows, slow)
+					}
 				}
 				k += 1 + rapid.SampledFrom([]int{0, 0, 0, 0, 10}).Draw(t, "gap")
 			}
 		}
 		h.now = at(time.Duration(k) * scrape)
 		return h
+	})
+}
+
+func anyWatch() *rapid.Generator[analysis.Watch] {
+	return rapid.SampledFrom([]analysis.Watch{
+		{},
+		{},
+		{Bounds: []float64{.25}, Prove: []float64{.25}},
+		{Bounds: []float64{.1, .25}, Prove: []float64{.25}},
 	})
 }
 
@@ -114,8 +131,9 @@ func foldInPieces(t *rapid.T, h history, s analysis.Settings) analysis.Gate {
 		for i < len(h.windows) {
 			if n+1 < len(h.steps) {
 				// Leave what may be late to the next step: what ends before it
-				// begins may come before or after its start.
-				if next := h.steps[n+1].At; h.windows[i].To.After(next) || next.Sub(h.windows[i].To) < 2*scrape && rapid.Bool().Draw(t, "late") {
+				// begins may come before or after its start. A guard at 100 hears
+				// no late ones.
+				if next := h.steps[n+1].At; h.windows[i].To.After(next) || step.Share < 100 && next.Sub(h.windows[i].To) < 2*scrape && rapid.Bool().Draw(t, "late") {
 					break
 				}
 			}
@@ -171,12 +189,18 @@ func TestBadEventOnTheCandidateNeverHelpsIt(t *testing.T) {
 func TestNoDataNeverPasses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, s := anyHistory().Draw(t, "history"), settingsOf(t)
-		kind := rapid.SampledFrom([]string{"none", "not a number", "empty", "negative", "warm-up"}).Draw(t, "kind")
+		kind := rapid.SampledFrom([]string{"none", "not a number", "infinite", "empty", "negative", "warm-up", "only the baseline's", "only the candidate's"}).Draw(t, "kind")
 		for i := range h.windows {
 			w := &h.windows[i]
 			switch kind {
 			case "not a number":
 				w.Candidate.Bad = math.NaN()
+			case "infinite":
+				w.Baseline.Requests = math.Inf(1)
+			case "only the baseline's":
+				w.Candidate = analysis.Counts{}
+			case "only the candidate's":
+				w.Baseline = analysis.Counts{}
 			case "negative":
 				w.Baseline.Requests = -w.Baseline.Requests - 1
 			case "empty":

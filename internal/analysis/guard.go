@@ -33,13 +33,14 @@ func rateAgainst(baseline Counts, s Settings) float64 {
 		return 0
 	}
 	u := upperLimit(baseline)
-	byRatio, byDelta := s.MaxErrorRateRatio*u, u+s.MaxErrorRateDelta
+	m := s.margins(MetricErrors)
+	byRatio, byDelta := m.ratio*u, u+m.delta
 	switch {
-	case !s.hasDelta() && !s.hasRatio():
+	case !m.set():
 		return u
-	case !s.hasRatio():
+	case !m.hasRatio():
 		return byDelta
-	case !s.hasDelta():
+	case !m.hasDelta():
 		return byRatio
 	case s.Mode == ModeEither:
 		return math.Min(byRatio, byDelta)

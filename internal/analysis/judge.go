@@ -56,10 +56,11 @@ func (st state) numbers(s Settings, now time.Time) Verdict {
 		Candidate: e.Proof.Paired.Candidate, Baseline: e.Proof.Paired.Baseline,
 		Margin:    s.Margin(st.Step.Share / 100),
 		LogFailAt: clampLog(-math.Log(s.Alpha)),
-		LogPass:   clampLog(e.Proof.log(s)), LogPassAt: clampLog(-math.Log(s.AlphaPass)),
+		LogPass:   clampLog(st.logPass(s)), LogPassAt: clampLog(-math.Log(s.AlphaPass)),
 		Dispersion: e.Spread.d(), Scrapes: e.Proof.Scrapes,
 		Elapsed: max(now.Sub(st.Since.Time), 0),
-		Harm:    st.Harm.interval(st.Gated.Baseline, e.Spread.d()),
+		Harm:    st.Harm.interval(st.Gated.Baseline, e.Spread.d()), SafetyAt: s.MaxErrorRate,
+		Parts: st.parts(s),
 	}
 	v.SeenCandidate, v.SeenBaseline = st.Seen.Candidate, st.Seen.Baseline
 	v.Left = max(s.MaxWindow-v.Elapsed, 0)
@@ -91,12 +92,16 @@ func (st state) answer(s Settings, h Health, v *Verdict) (Outcome, Reason) {
 		v.Elapsed, v.Left = 0, s.MaxWindow
 		return Inconclusive, WarmingUp
 	}
-	if overLimit(st.Seen.Candidate, s) {
-		note(safetyNote(st.Seen.Candidate, s))
+	if why := st.unsafe(s, h); why != "" {
+		note(why)
 		return Fail, SafetyLimit
 	}
 	if f, _ := st.merged(s); f.material && within(s.Alpha, minAlpha, maxAlpha) && v.LogFail >= v.LogFailAt {
-		note(regressionNote(f.leading))
+		if kindOf(f.of) == MetricErrors || kindOf(f.of) == MetricLatency {
+			note(regressionNote(f.of, f.leading))
+		} else {
+			note(st.saturationNote(f.of))
+		}
 		return Fail, Regression
 	}
 	if !st.Guard.Rang.IsZero() {
@@ -145,17 +150,75 @@ func (st state) missing(s Settings, h Health, v *Verdict) (Reason, string) {
 	if !st.Step.control() {
 		return st.missingAtFull(s, h, v)
 	}
+	reason, why := st.missingProof(s, v.LogPassAt)
 	switch {
-	case v.Candidate.Requests < s.MinRequests:
-		return InsufficientRequests, fmt.Sprintf("%s of %s requests on the candidate", number(v.Candidate.Requests), number(s.MinRequests))
-	case v.Baseline.Requests < s.MinBaselineRequests:
-		return InsufficientBaseline, fmt.Sprintf("%s of %s requests on the baseline", number(v.Baseline.Requests), number(s.MinBaselineRequests))
-	case !(v.LogPass >= v.LogPassAt):
-		return NotCertified, "it is not proven yet that the candidate is within the margins"
+	case reason != "":
+		return reason, why
 	case v.Elapsed < s.Soak:
 		return Soaking, fmt.Sprintf("%s of %s soaked", v.Elapsed.Round(time.Second), s.Soak)
 	}
 	return "", ""
+}
+
+// missingProof asks every metric that a pass rests on for its requests and its
+// proof. All of them must hold, so none needs a correction for their number.
+func (st state) missingProof(s Settings, bound float64) (Reason, string) {
+	proving := st.proving(s)
+	for _, e := range proving {
+		switch p := e.Proof.Paired; {
+		case p.Candidate.Requests < s.MinRequests:
+			return InsufficientRequests, fmt.Sprintf("%s of %s requests on the candidate%s", number(p.Candidate.Requests), number(s.MinRequests), of(e.Metric))
+		case p.Baseline.Requests < s.MinBaselineRequests:
+			return InsufficientBaseline, fmt.Sprintf("%s of %s requests on the baseline%s", number(p.Baseline.Requests), number(s.MinBaselineRequests), of(e.Metric))
+		}
+	}
+	for _, e := range proving {
+		if m := s.margins(kindOf(e.Metric)); !(clampLog(e.Proof.log(m)) >= bound) {
+			return NotCertified, "it is not proven yet that the candidate is within the margins" + of(e.Metric)
+		}
+	}
+	switch {
+	case s.RequireLatency && (len(st.Step.Watch.Prove) == 0 || !s.judges(MetricLatency)):
+		return NotCertified, "latency is required, and no bound of it could be watched"
+	case s.RequireSaturation && len(st.Step.Watch.Usage) == 0:
+		return NotCertified, "saturation is required, and neither CPU nor memory could be watched"
+	}
+	if why := st.unproven(s); why != "" {
+		return NotCertified, why
+	}
+	return "", ""
+}
+
+// of says which metric a note is about, where it is not the errors.
+func of(metric string) string {
+	if m, _ := MetricOf(metric); m.Kind == MetricLatency {
+		return fmt.Sprintf(", in requests slower than %s", bound(m.Bound))
+	}
+	return ""
+}
+
+// proving are the metrics whose proof a pass of the step needs, the errors
+// first.
+func (st state) proving(s Settings) []evidence {
+	out := []evidence{st.errors()}
+	if !s.judges(MetricLatency) {
+		return out
+	}
+	for _, b := range st.Step.Watch.Prove {
+		if i, ok := st.metric(Latency(b).String()); ok {
+			out = append(out, st.Metrics[i])
+		}
+	}
+	return out
+}
+
+// logPass is the weakest of the proofs that a pass needs.
+func (st state) logPass(s Settings) float64 {
+	weakest := math.Inf(1)
+	for _, e := range st.proving(s) {
+		weakest = math.Min(weakest, e.Proof.log(s.margins(kindOf(e.Metric))))
+	}
+	return weakest
 }
 
 // missingAtFull is missing at 100, where there is no proof: the soak must pass

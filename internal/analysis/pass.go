@@ -21,13 +21,13 @@ type proof struct {
 }
 
 // fold multiplies a window in, tempered by eta = 1/D.
-func (p proof) fold(w pair, end time.Time, eta float64, s Settings, margin float64) proof {
+func (p proof) fold(w pair, end time.Time, eta float64, m margins, delta float64) proof {
 	for i, kappa := range passGrid {
-		if s.hasDelta() {
-			p.Delta[i] += eta * logFactor(kappa, w, line{ratio: 1, delta: margin})
+		if m.hasDelta() {
+			p.Delta[i] += eta * logFactor(kappa, w, line{ratio: 1, delta: delta})
 		}
-		if s.hasRatio() {
-			p.Ratio[i] += eta * logFactor(kappa, w, line{ratio: s.MaxErrorRateRatio})
+		if m.hasRatio() {
+			p.Ratio[i] += eta * logFactor(kappa, w, line{ratio: m.ratio})
 		}
 	}
 	p.All = p.All.add(w)
@@ -43,21 +43,21 @@ func (p proof) fold(w pair, end time.Time, eta float64, s Settings, margin float
 
 // log is the logarithm of M_pass: the mean over both lines when the candidate
 // need only be bounded by either, since a fail needs both margins exceeded; the
-// smaller of the two in mode either. A margin that is not set leaves the other
+// smaller of the two in mode either, where a fail needs only one. A margin that is not set leaves the other
 // alone. While there is no baseline at all, only the first line can say
 // anything; no pass is possible then, since minBaselineRequests is not met.
-func (p proof) log(s Settings) float64 {
+func (p proof) log(m margins) float64 {
 	var lines []float64
-	if s.hasDelta() {
+	if m.hasDelta() {
 		lines = append(lines, logMean(p.Delta[:]))
 	}
-	if s.hasRatio() && (p.Paired.Baseline.Requests > 0 || !s.hasDelta()) {
+	if m.hasRatio() && (p.Paired.Baseline.Requests > 0 || !m.hasDelta()) {
 		lines = append(lines, logMean(p.Ratio[:]))
 	}
 	switch {
 	case len(lines) == 0:
 		return math.Inf(-1)
-	case s.Mode == ModeEither:
+	case m.mode == ModeEither:
 		return slices.Min(lines)
 	default:
 		return logMean(lines)

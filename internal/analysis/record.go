@@ -37,6 +37,13 @@ func (g *Gate) UnmarshalJSON(b []byte) error {
 		return fmt.Errorf("reading a gate: %w", err)
 	}
 	r.Step = tidyStep(r.Step)
+	for i := range r.Metrics {
+		if r.Metrics[i].Metric == MetricErrors { // older records do not number them
+			for j := range r.Metrics[i].Copies {
+				r.Metrics[i].Copies[j].No = j
+			}
+		}
+	}
 	g.st = r.state
 	return nil
 }
@@ -57,7 +64,7 @@ func (st state) check() error {
 		return fmt.Errorf("the harm or the guard's rate is out of range")
 	}
 	for i, e := range st.Metrics {
-		if metricWeights[e.Metric] == 0 || i > 0 && st.Metrics[i-1].Metric >= e.Metric {
+		if _, known := MetricOf(e.Metric); !known || i > 0 && st.Metrics[i-1].Metric >= e.Metric {
 			return fmt.Errorf("metric %q is unknown or not in order", e.Metric)
 		}
 		more, err := e.check(st.Planned)
@@ -66,8 +73,11 @@ func (st state) check() error {
 		}
 		counts = append(counts, more...)
 	}
-	if st.Planned > 0 && len(st.Metrics) == 0 {
-		return fmt.Errorf("a step has started and there is no metric")
+	if _, ok := st.metric(MetricErrors); st.Planned > 0 && !ok {
+		return fmt.Errorf("a step has started and the errors are not judged")
+	}
+	if err := st.checkUsage(); err != nil {
+		return err
 	}
 	for _, c := range counts {
 		if !sane(maxSum, c.Requests, c.Bad) || c.Bad > c.Requests*(1+1e-6) {
@@ -84,6 +94,11 @@ func (e evidence) check(planned int) ([]Counts, error) {
 	}
 	if !sane(maxSum, e.Spread.Pearson, e.Spread.Terms) || e.Proof.Scrapes < 0 {
 		return nil, fmt.Errorf("the dispersion or the scrapes are out of range")
+	}
+	for _, c := range e.Copies {
+		if c.No < 0 || c.No >= planned || !within(c.Part, 0, 1) {
+			return nil, fmt.Errorf("a copy of the fail product is numbered %d of %d and weighs %g", c.No, planned, c.Part)
+		}
 	}
 	for i := 1; i < len(e.Strata); i++ {
 		if e.Strata[i-1].Name >= e.Strata[i].Name {

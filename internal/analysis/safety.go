@@ -2,6 +2,28 @@ package analysis
 
 import "fmt"
 
+// What candidate pods may show before it is a danger.
+const (
+	mostRestarts = 1   // of their containers; two are one too many
+	mostMemory   = 0.9 // of the limit
+)
+
+// unsafe says in words why the candidate must lose its share at once, empty when
+// nothing is wrong: these limits act alone, without a comparison.
+func (st state) unsafe(s Settings, h Health) string {
+	switch {
+	case overLimit(st.Seen.Candidate, s):
+		return safetyNote(st.Seen.Candidate, s)
+	case h.Pods.OOMKills > 0:
+		return fmt.Sprintf("%d containers of the candidate were killed for their memory", h.Pods.OOMKills)
+	case h.Pods.Restarts > mostRestarts:
+		return fmt.Sprintf("containers of the candidate restarted %d times in this step", h.Pods.Restarts)
+	case h.Pods.Memory > mostMemory:
+		return fmt.Sprintf("a pod of the candidate uses %s of its memory limit", percent(h.Pods.Memory))
+	}
+	return ""
+}
+
 // overLimit says whether the candidate alone breaks the safety limit: the exact
 // one-sided 99.9 % lower limit of its rate in this step lies above maxErrorRate.
 // Windows of the warm-up count, and it acts from the first

@@ -1,12 +1,10 @@
 package analysis
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // Defaults returns the settings that a request does not name: alpha 1 %, margins of half a
-// percentage point and 1.5 times, 300 requests, a window of 30 minutes.
+// percentage point and 1.5 times for errors, one point and 1.5 times for slow
+// requests, 1.3 times for CPU and memory, 300 requests, a window of 30 minutes.
 func Defaults() Settings {
 	return Settings{
 		Alpha:               0.01,
@@ -23,6 +21,10 @@ func Defaults() Settings {
 		Soak:                5 * time.Minute,
 		MaxWindow:           30 * time.Minute,
 		TelemetryGrace:      2 * time.Minute,
+		MaxSlowShareDelta:   0.01,
+		MaxSlowShareRatio:   1.5,
+		MaxCPURatio:         1.3,
+		MaxMemoryRatio:      1.3,
 	}
 }
 
@@ -80,6 +82,30 @@ func (s Settings) Validate() []FieldError {
 	check(s.MaxWindow <= 0 || s.Soak <= s.MaxWindow, "soak",
 		"is longer than maxWindow, so no step could pass; shorten soak or lengthen maxWindow")
 	check(s.TelemetryGrace > 0, "telemetryGrace", "must be longer than nothing; 2m is usual")
+	return append(bad, s.validateOthers()...)
+}
+
+// validateOthers looks at the settings of latency and saturation, of which all
+// may be left out.
+func (s Settings) validateOthers() []FieldError {
+	var bad []FieldError
+	if !within(s.MaxSlowShareDelta, 0, 1) {
+		bad = append(bad, FieldError{"maxSlowShareDelta", "is a share and must lie between 0 and 1; one percentage point is 0.01, and 0 leaves it out"})
+	}
+	for _, r := range []struct {
+		field string
+		v     float64
+	}{{"maxSlowShareRatio", s.MaxSlowShareRatio}, {"maxCpuRatio", s.MaxCPURatio}, {"maxMemoryRatio", s.MaxMemoryRatio}} {
+		if r.v != 0 && !within(r.v, 1, 1000) {
+			bad = append(bad, FieldError{r.field, "must be at least 1 and at most 1000, and 0 leaves it out"})
+		}
+	}
+	if s.RequireLatency && !s.judges(MetricLatency) {
+		bad = append(bad, FieldError{"requireLatency", "needs maxSlowShareDelta or maxSlowShareRatio, and both are left out"})
+	}
+	if s.RequireSaturation && !s.judges(MetricCPU) && !s.judges(MetricMemory) {
+		bad = append(bad, FieldError{"requireSaturation", "needs maxCpuRatio or maxMemoryRatio, and both are left out"})
+	}
 	return bad
 }
 
@@ -90,11 +116,13 @@ func (s Settings) Validate() []FieldError {
 // widened beyond maxErrorRate: at a share of a thousandth the formula would
 // certify an outage.
 func (s Settings) Margin(w float64) float64 {
-	if !s.EqualHarm || !(w > 0) {
-		return s.MaxErrorRateDelta
-	}
-	widest := math.Max(s.MaxErrorRateDelta, math.Min(s.MaxErrorRate, 1))
-	return math.Min(s.MaxErrorRateDelta*math.Max(1, 0.5/w), widest)
+	return s.margins(MetricErrors).stepMargin(w, s.EqualHarm)
+}
+
+// SlowMargin is the same of the share of slow requests: maxSlowShareDelta with
+// equal harm, and never more than a quarter.
+func (s Settings) SlowMargin(w float64) float64 {
+	return s.margins(MetricLatency).stepMargin(w, s.EqualHarm)
 }
 
 func (s Settings) hasDelta() bool { return s.MaxErrorRateDelta > 0 }

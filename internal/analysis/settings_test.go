@@ -14,6 +14,7 @@ func TestDefaultsAreThoseOfTheReference(t *testing.T) {
 		Alpha: .01, AlphaPass: .05, MaxErrorRateDelta: .005, MaxErrorRateRatio: 1.5, Mode: "both",
 		MinRequests: 300, MinBaselineRequests: 100, MinScrapes: 4, MaxErrorRate: .25, EqualHarm: true,
 		Soak: 5 * time.Minute, MaxWindow: 30 * time.Minute, TelemetryGrace: 2 * time.Minute,
+		MaxSlowShareDelta: .01, MaxSlowShareRatio: 1.5, MaxCPURatio: 1.3, MaxMemoryRatio: 1.3,
 	}
 	if got := analysis.Defaults(); got != want {
 		t.Errorf("got %+v", got)

@@ -41,5 +41,38 @@ func (st state) sight(s Settings, h Health, now time.Time) (Reason, string) {
 	case h.Trouble != "" || late > 2*scrape+scrape/2:
 		return TelemetryGap, why
 	}
+	return st.vanished(s, scrape)
+}
+
+// vanished says whether a metric that the step watches, and that was there when
+// it began, has stopped coming while the errors go on. What was never there is
+// not watched.
+func (st state) vanished(s Settings, scrape time.Duration) (Reason, string) {
+	if !st.Step.control() {
+		return "", ""
+	}
+	worst, what := time.Duration(0), ""
+	look := func(name string, newest time.Time, pace time.Duration) {
+		if newest.Before(st.Step.At) {
+			newest = st.Step.At
+		}
+		if late := st.Newest.Sub(newest) - pace; late > worst {
+			worst, what = late, fmt.Sprintf("the %s data end at %s, while those of errors go on", name, newest.Format(time.TimeOnly))
+		}
+	}
+	for _, e := range st.proving(s)[1:] {
+		look(e.Metric, e.newest(), 2*scrape+scrape/2)
+	}
+	for _, k := range st.Usage {
+		if s.judges(k.Metric) && !st.Step.Watch.Advisory {
+			look(k.Metric, k.Until.Time, batchTime)
+		}
+	}
+	switch {
+	case worst > s.grace(scrape):
+		return TelemetryUnavailable, what
+	case worst > 0:
+		return TelemetryGap, what
+	}
 	return "", ""
 }

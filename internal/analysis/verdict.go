@@ -35,11 +35,7 @@ type Window struct {
 	To        time.Time `json:"to"`
 	Candidate Counts    `json:"candidate"`
 	Baseline  Counts    `json:"baseline"`
-	// SeenCandidate and SeenBaseline are all counts of this step, the warm-up
-	// included: a fail and the safety limit may rest on them.
-	SeenCandidate Counts `json:"seenCandidate"`
-	SeenBaseline  Counts `json:"seenBaseline"`
-	WarmUp        bool   `json:"warmUp,omitempty"`
+	WarmUp    bool      `json:"warmUp,omitempty"`
 }
 
 // Mode says how the two margins combine.
@@ -54,7 +50,7 @@ const (
 // Settings are the numbers of the gate. The zero value of a margin leaves it
 // unset; [Defaults] has the usual numbers.
 type Settings struct {
-	Alpha               float64       `json:"alpha"`     // of the stage: chance of a false fail
+	Alpha               float64       `json:"alpha"`     // of the release: chance of a false fail
 	AlphaPass           float64       `json:"alphaPass"` // of a step: chance of a false pass
 	MaxErrorRateDelta   float64       `json:"maxErrorRateDelta"`
 	MaxErrorRateRatio   float64       `json:"maxErrorRateRatio"`
@@ -68,6 +64,19 @@ type Settings struct {
 	Soak                time.Duration `json:"soak"`
 	MaxWindow           time.Duration `json:"maxWindow"`
 	TelemetryGrace      time.Duration `json:"telemetryGrace"`
+
+	// MaxSlowShareDelta and MaxSlowShareRatio are the margins of the share of
+	// requests that are slower than a bound. MaxCPURatio and MaxMemoryRatio bound
+	// the candidate's use per request and per pod against the baseline's. What is
+	// zero is not judged.
+	MaxSlowShareDelta float64 `json:"maxSlowShareDelta,omitempty"`
+	MaxSlowShareRatio float64 `json:"maxSlowShareRatio,omitempty"`
+	MaxCPURatio       float64 `json:"maxCpuRatio,omitempty"`
+	MaxMemoryRatio    float64 `json:"maxMemoryRatio,omitempty"`
+	// RequireLatency and RequireSaturation let no step below 100 pass without
+	// them. Otherwise what is not there is not asked for.
+	RequireLatency    bool `json:"requireLatency,omitempty"`
+	RequireSaturation bool `json:"requireSaturation,omitempty"`
 }
 
 // Outcome is what a verdict comes to.
@@ -136,8 +145,8 @@ type Verdict struct {
 	// LogFail decides: it fails at LogFailAt = ln(1/alpha). Evidence counts in
 	// it only while the measured size is beyond the margins (Material), and so
 	// it falls to the lower limit, -1e6, where that is nowhere so. LogFailRaw is
-	// the same with the margins ignored. LogPass certifies at LogPassAt =
-	// ln(1/alphaPass); at 100 there is nothing to certify against and both are
+	// the same with the margins ignored. LogPass, the weakest of the proofs that a
+	// pass needs, certifies at LogPassAt = ln(1/alphaPass); at 100 there is nothing to certify against and both are
 	// 0. All are kept within -1e6 and 1e6, since JSON holds no infinity.
 	LogFail    float64 `json:"logFail"`
 	LogFailRaw float64 `json:"logFailRaw"`
@@ -157,6 +166,61 @@ type Verdict struct {
 	Left    time.Duration `json:"left"`    // until the window is exhausted
 	Harm    Interval      `json:"harm"`    // excess bad requests so far, over the stage
 	Notes   []string      `json:"notes,omitempty"`
+
+	// Parts are what the merged numbers above are made of, one for each metric.
+	Parts []Part `json:"parts,omitempty"`
+	// SafetyAt is the limit on the candidate alone that was held against
+	// SeenCandidate.
+	SafetyAt float64 `json:"safetyAt,omitempty"`
+}
+
+// Part is one metric's evidence. E-values are natural logarithms, within -1e6
+// and 1e6.
+type Part struct {
+	Metric string `json:"metric"`
+	// Weight is its part in the merged e-value of a fail,
+	//
+	//	E = sum over parts of weight * (sum over material copies of weight * exp(log) + rest)
+	//
+	// where rest is the weight of copies that have not started. Zero says that it
+	// has no say in a fail.
+	Weight  float64    `json:"weight"`
+	Rest    float64    `json:"rest,omitempty"`
+	Copies  []CopyPart `json:"copies,omitempty"`
+	LogFail float64    `json:"logFail"`
+	// Proves says that a pass needs this metric's proof, LogPass, at the step's
+	// Margin.
+	Proves     bool    `json:"proves,omitempty"`
+	LogPass    float64 `json:"logPass"`
+	Margin     float64 `json:"margin"`
+	Dispersion float64 `json:"dispersion"`
+	Candidate  Counts  `json:"candidate"` // of the proof
+	Baseline   Counts  `json:"baseline"`
+	// Usage is what a gauge showed; null for counts.
+	Usage *UsagePart `json:"usage,omitempty"`
+}
+
+// CopyPart is one copy of a metric's fail product with the totals that its
+// materiality is read from.
+type CopyPart struct {
+	Weight    float64 `json:"weight"`
+	Log       float64 `json:"log"` // of the mean over the grid
+	Material  bool    `json:"material,omitempty"`
+	Candidate Counts  `json:"candidate"`
+	Baseline  Counts  `json:"baseline"`
+}
+
+// UsagePart is a gauge's evidence: the ratio of candidate to baseline over
+// batches of a minute.
+type UsagePart struct {
+	Batches  int     `json:"batches"`            // of the release
+	Ratio    float64 `json:"ratio"`              // of the release
+	Spread   float64 `json:"spread"`             // standard deviation of its logarithm
+	InStep   int     `json:"inStep"`             // batches of the step
+	Step     float64 `json:"step"`               // ratio of the step
+	High     float64 `json:"high,omitempty"`     // upper limit of the step's ratio; 0 while there is none
+	Limit    float64 `json:"limit"`              // what is tolerated
+	Advisory bool    `json:"advisory,omitempty"` // it decides nothing
 }
 
 // Health says how the judge's eyes are. A zero Fresh means that nothing was
@@ -166,4 +230,12 @@ type Health struct {
 	Scrape  time.Duration // interval between scrapes
 	Lag     time.Duration // usual age of the newest sample, zero when unknown
 	Trouble string        // what the source said, empty when it answered
+	Pods    Pods          // how the candidate's pods are, as far as is known
+}
+
+// Pods is what is known of the candidate's pods in this step.
+type Pods struct {
+	OOMKills int     // containers that were killed for their memory
+	Restarts int     // restarts of containers, of all pods together
+	Memory   float64 // the largest working set as a share of its limit
 }

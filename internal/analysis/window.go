@@ -49,12 +49,21 @@ func withRemark(rs []remark, why string, end time.Time) []remark {
 	return append(rs, remark{why, stampOf(end)})
 }
 
-// inOrder returns a copy of the windows by their ends, in a fixed order.
+// inOrder returns a copy of the windows by their ends, in a fixed order. Places
+// are sorted rather than windows, which are large.
 func inOrder(ws []Window) []Window {
-	out := slices.Clone(ws)
-	slices.SortStableFunc(out, func(a, b Window) int {
+	at := make([]int, len(ws))
+	for i := range at {
+		at[i] = i
+	}
+	slices.SortStableFunc(at, func(i, j int) int {
+		a, b := &ws[i], &ws[j]
 		return cmp.Or(a.To.Compare(b.To), a.From.Compare(b.From), cmp.Compare(a.Metric, b.Metric), cmp.Compare(a.Stratum, b.Stratum))
 	})
+	out := make([]Window, len(ws))
+	for k, i := range at {
+		out[k] = ws[i]
+	}
 	return out
 }
 

@@ -2,6 +2,7 @@ package release
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/shifter-dev/shifter/internal/analysis"
@@ -16,9 +17,7 @@ import (
 func (t *turn) preflight() {
 	if !t.marked() {
 		if what, known := t.unsound(); what != "" {
-			if known || t.over() {
-				t.end(Rejected, ReasonNotSound, "Nothing was touched: %s.", what)
-			}
+			t.reject(what, known)
 			return
 		}
 	}
@@ -30,13 +29,46 @@ func (t *turn) preflight() {
 		all = false
 		t.act(Mark{Route: s.Ref, UID: t.r.Binding.Routes[i].UID, On: true})
 	}
-	if all {
+	switch {
+	case all && t.accepted() != AcceptedRefused:
 		t.startStep(0)
-		return
+	case !t.over():
+	case all:
+		t.fail(ReasonRouteRefused, "Not begun, as %s; no weight was changed.", t.refusedSince())
+	default:
+		t.unmarkable()
 	}
-	if t.over() {
-		t.fail(ReasonTimeout, "The routes could not be marked in time; no weight was changed.")
+}
+
+// reject ends a release that is not sound any more, or that could not be seen to
+// be in time. A mark that may be on a route that cannot be read was a touch.
+func (t *turn) reject(what string, known bool) {
+	switch {
+	case !known && !t.over():
+	case len(t.r.Intent) == 0 || t.unmarked():
+		t.end(Rejected, ReasonNotSound, "Nothing was touched: %s.", what)
+	default:
+		t.fail(ReasonTimeout, "Not begun, as %s; no weight was changed.", what)
 	}
+}
+
+// unmarkable ends a release whose routes could not be marked in time.
+func (t *turn) unmarkable() {
+	why, said := ReasonTimeout, ""
+	for _, f := range t.o.Failed {
+		if f.Kind != (Mark{}).Kind() {
+			continue
+		}
+		said = fmt.Sprintf(" (%s: %s)", f.Err, f.Text)
+		switch f.Err {
+		case ErrKindFenced:
+			why = ReasonFenced
+		case ErrKindRefused, ErrKindForbidden:
+			why = ReasonRouteRefused
+		case ErrKindNotFound, ErrKindUnavailable:
+		}
+	}
+	t.fail(why, "The routes could not be marked in time%s; no weight was changed.", said)
 }
 
 // unsound names the first thing that is not as it was admitted. known is false
@@ -57,6 +89,9 @@ func (t *turn) unsound() (what string, known bool) {
 		case s.Marked.Ok() && s.Marked.Val != "" && s.Marked.Val != t.r.Key.Name:
 			return fmt.Sprintf("%s is marked by release %s; if that one is gone, remove its in-progress label", b.Ref, s.Marked.Val), true
 		}
+	}
+	if t.accepted() == AcceptedRefused {
+		return t.refusedSince(), false
 	}
 	for i, s := range t.o.Tracks {
 		b := t.r.Binding.Tracks[i]
@@ -101,10 +136,16 @@ func (t *turn) step() Step { return t.r.Plan[t.r.StepIx] }
 
 // growing brings the incoming track to the size of its next share.
 func (t *turn) growing() {
+	if t.drifted() {
+		return
+	}
 	in := t.r.Incoming()
 	s, need := t.o.Tracks[in], t.r.need(t.step().Share)
 	if usable(s) >= need {
 		t.beginShift()
+		return
+	}
+	if t.unreachable() {
 		return
 	}
 	if tr, bad := worst(s, TroubleTerminal, t.r.Suspect); bad {
@@ -117,11 +158,43 @@ func (t *turn) growing() {
 		}
 		return
 	}
-	if tr, bad := worst(s, TroubleRetryable, t.r.Suspect); bad {
-		t.trouble(ClassWorkloadRetryable, "%s has %d of %d ready pods: %s %s.", in, usable(s), need, tr.Reason, tr.Message)
-		return
+	t.grownTooLate(s, need)
+}
+
+// grownTooLate answers a track that did not get its pods in time.
+func (t *turn) grownTooLate(s TrackState, need int) {
+	in := t.r.Incoming()
+	tr, bad := worst(s, TroubleRetryable, t.r.Suspect)
+	switch {
+	case !s.Ready.Ok():
+		t.trouble(ClassRecreated, "The pods of the %s cannot be seen: %s.", in, s.Ready.Why)
+	case bad:
+		t.trouble(ClassWorkloadRetryable, "%s has %s of %d ready pods: %s %s.", in, counted(s), need, tr.Reason, tr.Message)
+	default:
+		t.trouble(ClassCapacity, "%s has %s of the %d ready pods that %s needs.", in, counted(s), need, percent(t.step().Share))
 	}
-	t.trouble(ClassCapacity, "%s has %d of the %d ready pods that %s needs.", in, usable(s), need, percent(t.step().Share))
+}
+
+// unreachable waits for an API server that does not answer, beyond the phase's
+// budget and while the exposure deadline lasts, and then goes back. When the
+// server answers again, the phase has its time anew.
+func (t *turn) unreachable() bool {
+	away, waits := t.o.Unreachable, t.r.Reason == ReasonConnectivity
+	switch {
+	case away == "" && waits:
+		t.enter(t.r.Phase, reasonOf(t.r.Phase), t.budgetOf(t.r.Phase))
+		t.save = true
+		t.tell("The API server answers again; going on.")
+		return false
+	case away == "" || !t.over():
+		return false
+	case !t.now.Before(t.r.ExposedUntil):
+		t.trouble(ClassConnectivity, "The API server does not answer: %s.", away)
+	case !waits:
+		t.r.Reason, t.r.Message, t.save = ReasonConnectivity, away, true
+		t.tell("The API server does not answer: %s. It is asked again while the exposure deadline lasts.", away)
+	}
+	return true
 }
 
 // beginShift sets the target and judges what follows as a new step.
@@ -168,15 +241,44 @@ func (t *turn) shifting() {
 		t.trouble(ClassRouteRefused, "%s", why)
 		return
 	}
-	if t.foreign() {
+	if t.foreign() || t.unreachable() {
 		return
 	}
-	if t.over() {
-		t.trouble(ClassTimeout, "The weights could not be written in time.")
-		return
+	tr, short := t.shortOf(t.r.Target)
+	s, need := t.o.Tracks[tr], t.r.need(t.shareAt(tr, t.r.Target))
+	switch {
+	case t.over() && short:
+		t.trouble(ClassCapacity, "%s has %s of the %d ready pods that %s needs.", tr, counted(s), need, percent(t.shareAt(tr, t.r.Target)))
+	case t.over():
+		t.trouble(ClassTimeout, "The weights could not be written in time%s.", t.writeFailed())
+	case short && s.Desired.Ok() && s.Desired.Val < need:
+		t.act(Scale{Track: tr, UID: t.r.Binding.Tracks[tr].UID, Replicas: need})
+	case short:
+	default:
+		t.writeShare()
+		t.shrinkBehind()
 	}
-	t.writeShare()
-	t.shrinkBehind()
+}
+
+// shortOf finds a track that is to gain share and has not the pods for it: they
+// may have gone since they were seen ready.
+func (t *turn) shortOf(target float64) (Track, bool) {
+	for tr := Primary; tr <= Canary; tr++ {
+		share := t.shareAt(tr, target)
+		lo, _, ok := declared(t.o.Routes, tr)
+		if ok && share-lo > 1 && usable(t.o.Tracks[tr]) < t.r.need(share) {
+			return tr, true
+		}
+	}
+	return t.r.Incoming(), false
+}
+
+// shareAt is the track's share when the incoming track has the target's.
+func (t *turn) shareAt(tr Track, target float64) float64 {
+	if tr == t.r.Incoming() {
+		return target
+	}
+	return 100 - target
 }
 
 // writeShare adds a write for every route that does not declare the target.
@@ -249,11 +351,31 @@ func (t *turn) refusal() string {
 	return "A route's controller refused the weights."
 }
 
+// refusedSince names a route that its controller did not refuse at the request.
+func (t *turn) refusedSince() string {
+	for i, s := range t.o.Routes {
+		if s.Accepted.Ok() && s.Accepted.Val == AcceptedRefused && t.r.Binding.Routes[i].Accepted != AcceptedRefused {
+			return strings.TrimSuffix(fmt.Sprintf("the controller of %s refuses it since the request: %s", s.Ref, s.Refusal), ": ")
+		}
+	}
+	return "a controller refuses a route"
+}
+
 // refusedWrite is what was said against a write itself.
 func (t *turn) refusedWrite() string {
 	for _, f := range t.o.Failed {
 		if f.Kind == (SetShare{}).Kind() && (f.Err == ErrKindRefused || f.Err == ErrKindForbidden) {
 			return fmt.Sprintf("The API server answered to a write of weights: %s (%s).", f.Text, f.Err)
+		}
+	}
+	return ""
+}
+
+// writeFailed is what became of the last write.
+func (t *turn) writeFailed() string {
+	for _, f := range t.o.Failed {
+		if f.Kind == (SetShare{}).Kind() {
+			return fmt.Sprintf(" (%s: %s)", f.Err, f.Text)
 		}
 	}
 	return ""
@@ -266,12 +388,33 @@ func (t *turn) foreign() bool {
 	if !ok || t.atTarget(t.r.Target) || t.atTarget(t.r.Last) || t.between(lo, hi) {
 		return false
 	}
-	if hi == 0 && t.r.Last > 0 {
-		t.retreat(ReasonAbortedByWeight, Aborted, ModeImmediate, "")
+	if t.takenAway() {
 		return true
 	}
-	t.trouble(ClassContested, "The routes give the %s %s%s, which is neither %s nor %s.",
+	t.contested("The routes give the %s %s%s, which is neither %s nor %s.",
 		t.r.Incoming(), spanText(lo, hi), t.foreignBy(), percent(t.r.Last), percent(t.r.Target))
+	return true
+}
+
+// contested answers another hand. Share that it gave is exposure too, and a pass
+// of before does not cover it.
+func (t *turn) contested(format string, args ...any) {
+	if t.r.ExposedUntil.IsZero() {
+		t.expose()
+	}
+	t.trouble(ClassContested, format, args...)
+}
+
+// takenAway answers another hand that took the suspect's share away.
+func (t *turn) takenAway() bool {
+	had := t.r.Target
+	if t.r.Declared.IsZero() {
+		had = t.r.Last
+	}
+	if _, hi, ok := declared(t.o.Routes, t.r.Incoming()); !ok || hi > 0 || had == 0 {
+		return false
+	}
+	t.retreat(ReasonAbortedByWeight, Aborted, ModeImmediate, "")
 	return true
 }
 
@@ -299,11 +442,10 @@ func (t *turn) drifted() bool {
 	if !ok || t.atTarget(t.r.Target) {
 		return false
 	}
-	if hi == 0 && t.r.Target > 0 {
-		t.retreat(ReasonAbortedByWeight, Aborted, ModeImmediate, "")
+	if t.takenAway() {
 		return true
 	}
-	t.trouble(ClassContested, "The routes give the %s %s%s, not %s.",
+	t.contested("The routes give the %s %s%s, not %s.",
 		t.r.Incoming(), spanText(lo, hi), t.foreignBy(), percent(t.r.Target))
 	return true
 }
@@ -335,7 +477,10 @@ func (t *turn) settling() {
 // counted, or, where counting is not possible, accepted (or declared, where
 // there is no status) and the settle time waited out.
 func (t *turn) shownBy() ShownBy {
-	if s := t.o.Shown; s.Ok() && t.fresh(s.Val) && s.Val.At.After(t.r.Declared) && s.Val.Status != analysis.ShownUnknown {
+	if t.r.Declared.IsZero() {
+		return "" // what was judged is the target before
+	}
+	if s := t.o.Shown; s.Ok() && t.newer(s.Val) && s.Val.Status != analysis.ShownUnknown {
 		if s.Val.Status == analysis.ShownYes {
 			return ShownByData
 		}
@@ -345,11 +490,14 @@ func (t *turn) shownBy() ShownBy {
 	if !t.r.Accepted.IsZero() {
 		since = t.r.Accepted
 	}
-	if !since.IsZero() && t.now.Sub(since) >= t.r.Spec.Deadlines.Settle {
+	if t.now.Sub(since) >= t.r.Spec.Deadlines.Settle && t.accepted() != AcceptedRefused {
 		return ShownBySettle
 	}
 	return ""
 }
+
+// newer reports whether an answer is fresh and rests on data from after the write.
+func (t *turn) newer(s analysis.Shown) bool { return t.fresh(s) && s.At.After(t.r.Declared) }
 
 // fresh reports whether an answer rests on data that is not older than the
 // grace: a stale "no" must not hold up a retreat without telemetry.
@@ -359,7 +507,8 @@ func (t *turn) fresh(s analysis.Shown) bool {
 
 func (t *turn) setShown(by ShownBy) {
 	t.r.Shown, t.r.ShownBy = t.now, by
-	t.r.Step.Accepted, t.r.Step.Shown, t.r.Step.ShownBy = t.r.Accepted, t.now, by
+	t.r.Step.Declared, t.r.Step.Accepted = t.r.Declared, t.r.Accepted
+	t.r.Step.Shown, t.r.Step.ShownBy = t.now, by
 	took := t.now.Sub(t.r.Declared).Round(100 * time.Millisecond)
 	if by == ShownByData {
 		t.tell("The data plane shows %s on the %s, %s after the write.", percent(t.r.Target), t.r.Incoming(), took)
@@ -427,7 +576,7 @@ func (t *turn) gating() {
 // come since and say otherwise.
 func (t *turn) disproved() bool {
 	s := t.o.Shown
-	if t.r.ShownBy != ShownBySettle || !s.Ok() || !t.fresh(s.Val) || s.Val.Status != analysis.ShownNo {
+	if t.r.ShownBy != ShownBySettle || !s.Ok() || !t.newer(s.Val) || s.Val.Status != analysis.ShownNo {
 		return false
 	}
 	t.r.Shown, t.r.ShownBy = time.Time{}, ""
@@ -448,6 +597,7 @@ func (t *turn) passStep(v analysis.Verdict) {
 		t.startStep(t.r.StepIx + 1)
 		return
 	}
+	t.r.ExposedUntil = time.Time{} // nothing is left to pass
 	t.closeStep()
 	t.enter(Draining, ReasonDraining, t.r.Spec.Deadlines.Drain)
 }
@@ -486,6 +636,9 @@ func (t *turn) stepBack(v analysis.Verdict) {
 	t.closeStep()
 	t.r.StepIx, t.r.Proof, t.r.Passed = back, nil, min(t.r.Passed, t.r.Plan[back].Share)
 	t.r.Step = StepRecord{Share: t.r.Plan[back].Share, Started: t.now}
+	if t.r.ExposedUntil.IsZero() {
+		t.expose()
+	}
 	t.aim(t.r.Plan[back].Share)
 	t.enter(Shifting, ReasonGuardAlarm, t.r.Spec.Deadlines.Write)
 	t.tell("The guard at 100 %% rang: back to %s, where there is a control.", percent(t.r.Target))

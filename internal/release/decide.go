@@ -20,10 +20,11 @@ func Decide(r Release, o Observation) Decision {
 	if r.Phase.Terminal() {
 		return Decision{Next: r}
 	}
-	if other, fenced := t.fencedBy(); fenced {
+	t.resumed()
+	if other := t.fencedBy(); other != "" {
 		return t.standBack(other)
 	}
-	t.resumed()
+	t.unfenced()
 	t.charge()
 	t.trackDeclared()
 	t.takeCommands()
@@ -90,22 +91,56 @@ func (t *turn) work() {
 	}
 }
 
-// fencedBy reports an epoch on a route above the writer's own.
-func (t *turn) fencedBy() (RouteState, bool) {
+// fencedBy says which newer writer there is, in the record or on a route. One that
+// was seen is there until all routes are seen without it.
+func (t *turn) fencedBy() string {
+	if t.r.Epoch > t.o.Epoch {
+		return fmt.Sprintf("The record was saved with epoch %d, above ours (%d): another shifter has it.", t.r.Epoch, t.o.Epoch)
+	}
 	for _, s := range t.o.Routes {
-		if s.Epoch.Ok() && s.Epoch.Val > t.o.Epoch {
-			return s, true
+		switch {
+		case s.Epoch.Ok() && s.Epoch.Val > t.o.Epoch:
+			return fmt.Sprintf("%s carries epoch %d, above ours (%d): another shifter writes it.", s.Ref, s.Epoch.Val, t.o.Epoch)
+		case !s.Epoch.Ok() && t.r.Fenced != nil:
+			return fmt.Sprintf("%s cannot be read; another shifter wrote the routes when they were last seen.", s.Ref)
 		}
 	}
-	return RouteState{}, false
+	return ""
 }
 
-// standBack does nothing: a newer writer has this release.
-func (t *turn) standBack(s RouteState) Decision {
-	return Decision{
-		Next: t.r,
-		Wake: t.now.Add(maxWake),
-		Say:  fmt.Sprintf("%s carries epoch %d, above ours (%d): another shifter writes it.", s.Ref, s.Epoch.Val, t.o.Epoch),
+// minFenced is the least time that a release stands back before it is given up.
+const minFenced = time.Minute
+
+// standBack leaves the world to a newer writer. One that has this journal too has
+// put its epoch into the record before it wrote anything; then the record is its
+// own, and nothing is saved here. One with another journal will never move this
+// record on, so the release ends when its time is over, having written nothing.
+func (t *turn) standBack(what string) Decision {
+	if t.r.Epoch > t.o.Epoch {
+		return Decision{Next: t.r, Wake: t.now.Add(maxWake), Say: what}
+	}
+	if t.r.Fenced == nil {
+		t.r.Fenced, t.save = &Work{Left: max(t.r.Spec.Deadlines.Write, minFenced), At: t.now}, true
+		t.tell("%s Standing back.", what)
+	}
+	left := t.r.Fenced.charge(t.now)
+	t.r.Fenced = &left
+	if left.Left <= 0 {
+		t.r.NeedsHuman = true
+		if t.r.Phase != Pending && !t.unmarked() {
+			t.r.Unverified = appendNew(t.r.Unverified, unmarkedText)
+		}
+		t.end(Failed, ReasonFenced, "%s It did not stop, so this release is given up; nothing was written since then.", what)
+	}
+	t.wake = t.now.Add(left.Left)
+	return t.decision()
+}
+
+// unfenced goes on after the newer epoch is gone from the routes.
+func (t *turn) unfenced() {
+	if t.r.Fenced != nil {
+		t.r.Fenced, t.save = nil, true
+		t.tell("No route carries an epoch above ours any more; going on.")
 	}
 }
 
@@ -118,10 +153,14 @@ func (t *turn) resumed() {
 }
 
 // charge takes the time since the last turn off the phase's budget.
-func (t *turn) charge() {
-	if gone := t.now.Sub(t.r.Work.At); gone > 0 {
-		t.r.Work = Work{Left: t.r.Work.Left - gone, At: t.now}
+func (t *turn) charge() { t.r.Work = t.r.Work.charge(t.now) }
+
+// charge takes the time since the last charge off a budget.
+func (w Work) charge(now time.Time) Work {
+	if gone := now.Sub(w.At); gone > 0 {
+		return Work{Left: w.Left - gone, At: now}
 	}
+	return w
 }
 
 // over reports whether the phase has used up its budget.
@@ -169,7 +208,7 @@ func (t *turn) abort(c Command) {
 		if c.Mode == ModeForce {
 			t.r.Retreat = t.r.Retreat.with(func(x *Retreat) { x.Mode = ModeForce })
 			if t.r.Phase == Held {
-				t.resume()
+				t.resume("Going on by force.")
 			}
 		}
 		if c.Traffic == TrafficStay {
@@ -177,10 +216,24 @@ func (t *turn) abort(c Command) {
 		}
 	case t.r.Ending != nil:
 	case c.Traffic == TrafficStay:
-		t.finish(Aborted, ReasonFrozen, fmt.Sprintf("Stopped as asked; %s stays on the %s.", percent(t.r.Target), t.r.Incoming()))
+		t.freeze()
 	default:
 		t.retreat(ReasonAbortRequested, Aborted, c.Mode, why)
 	}
+}
+
+// freeze ends with the traffic as the routes declare it, which is not the target
+// while a write has not happened.
+func (t *turn) freeze() {
+	lo, hi, ok := declared(t.o.Routes, t.r.Incoming())
+	stays := fmt.Sprintf("%s stays on the %s", spanText(lo, hi), t.r.Incoming())
+	switch {
+	case !ok:
+		stays = fmt.Sprintf("the %s keeps the share that its routes declare, which cannot be read now", t.r.Incoming())
+	case lo == hi && !t.atTarget(t.r.Target):
+		t.r.Target = hi
+	}
+	t.finish(Aborted, ReasonFrozen, fmt.Sprintf("Stopped as asked; %s.", stays))
 }
 
 // watch looks at what would stop a release that advances, whichever phase it is
@@ -233,9 +286,6 @@ func (t *turn) watchVerdict() {
 	class := ClassGateFailed
 	if v.Val.Reason == analysis.SafetyLimit {
 		class = ClassSafetyLimit
-	}
-	if t.r.Phase == Held && t.r.Hold.Class == class {
-		return // a person is being waited for
 	}
 	t.trouble(class, "%s", verdictSentence(v.Val, t.r))
 }
@@ -301,7 +351,7 @@ func (t *turn) tellAs(subject, format string, args ...any) {
 func (t *turn) end(p Phase, why Reason, format string, args ...any) {
 	msg := fmt.Sprintf(format, args...)
 	t.r = t.r.enter(p, why, msg, 0, t.now)
-	t.r.Ended, t.r.Hold, t.save = t.now, nil, true
+	t.r.Ended, t.r.Hold, t.save, t.acts = t.now, nil, true, nil
 	t.closeStep()
 	t.tell("%s", msg)
 }
@@ -332,7 +382,9 @@ func (t *turn) closeStep() {
 		return
 	}
 	for i, tr := range t.o.Tracks {
-		t.r.Step.Replicas[i] = tr.Desired.Val
+		if tr.Desired.Ok() {
+			t.r.Step.Replicas[i] = tr.Desired.Val
+		}
 	}
 	judged := t.r.Plan[t.r.StepIx].Present || !t.r.Step.Written.IsZero()
 	if v := t.o.Verdict; v.Ok() && t.r.Step.Verdict == nil && judged && v.Val.Share == t.r.Step.Share {
@@ -353,13 +405,18 @@ const maxWake = 15 * time.Second
 // minWake keeps a release from spinning.
 const minWake = 200 * time.Millisecond
 
-// decision closes the turn.
+// decision closes the turn. What is over already was answered in this turn, and
+// is nothing to wake for.
 func (t *turn) decision() Decision {
 	d := Decision{Next: t.r, Actions: t.acts, Say: strings.Join(t.say, " "), Save: t.save || len(t.acts) > 0}
 	if d.Save {
+		d.Next.Epoch = t.o.Epoch
+	}
+	if len(t.acts) > 0 {
 		d.Next.Intent = t.acts
 	}
 	if t.r.Phase.Terminal() {
+		d.Next.Intent = nil
 		return d
 	}
 	step := maxWake
@@ -368,7 +425,7 @@ func (t *turn) decision() Decision {
 	}
 	d.Wake = t.now.Add(step)
 	for _, at := range []time.Time{t.wake, t.deadline(), t.r.ExposedUntil} {
-		if !at.IsZero() && at.Before(d.Wake) {
+		if at.After(t.now) && at.Before(d.Wake) {
 			d.Wake = at
 		}
 	}

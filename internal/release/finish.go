@@ -46,9 +46,13 @@ func (t *turn) draining() {
 	case st.Ok() && -t.r.Work.Left < t.r.Spec.Deadlines.Settle+t.r.maxRequest():
 		// Nothing is known to arrive: the judge ends it by itself when the last
 		// request that it saw has had its time.
-	case st.Ok():
+	case st.Ok() && st.Val.Status == drain.Unknown:
 		// It did not; whatever cannot be seen was waited for longer than any
 		// request may run.
+		s := st.Val
+		s.Status = drain.Assumed
+		t.drained(tr, s)
+	case st.Ok():
 		s := st.Val
 		s.Status, s.Cut = drain.Forced, s.InFlight
 		t.r.Unverified = appendNew(t.r.Unverified, fmt.Sprintf("the drain of the %s could not be measured: %s", tr, s.Why))
@@ -71,15 +75,33 @@ func (t *turn) stillAway(tr Track) bool {
 		return false
 	}
 	if t.r.Retreat != nil {
-		t.r.Retreat = t.r.Retreat.with(func(x *Retreat) { x.Moved, x.Shown = time.Time{}, time.Time{} })
-		t.tell("The %s has %s again by another hand; moving it away once more.", tr, percent(hi))
-		t.r.Declared, t.r.Accepted, t.r.Shown = time.Time{}, time.Time{}, time.Time{}
-		t.enter(Retreating, t.r.Retreat.Why, t.r.Spec.Deadlines.Grow)
-		t.again = true
+		t.moveAgain(tr, hi)
 		return false
 	}
 	t.drifted()
 	return false
+}
+
+// maxAgain is how often a retreat takes share away that another hand gave back.
+const maxAgain = 3
+
+// moveAgain takes back what another hand gave to the track that was left, and
+// begins the way from there; not for ever.
+func (t *turn) moveAgain(tr Track, hi float64) {
+	if t.r.Retreat.Again >= maxAgain {
+		t.fail(ReasonContested, "The %s has %s again by another hand%s, for the %dth time on the way back; it is left so.", tr, percent(hi), t.foreignBy(), maxAgain+1)
+		return
+	}
+	t.r.Retreat = t.r.Retreat.with(func(x *Retreat) {
+		x.Moved, x.Shown, x.Drained = time.Time{}, time.Time{}, time.Time{}
+		x.Again++
+	})
+	t.r.Declared, t.r.Accepted, t.r.Shown = time.Time{}, time.Time{}, time.Time{}
+	t.r.Drained, t.r.Drain = nil, nil
+	t.enter(Retreating, t.r.Retreat.Why, t.r.Spec.Deadlines.Grow)
+	t.save = true
+	t.tell("The %s has %s again by another hand%s; moving it away once more.", tr, percent(hi), t.foreignBy())
+	t.again = true
 }
 
 // drainWord says a drain's end in a sentence.
@@ -155,6 +177,9 @@ func (t *turn) confirming() {
 		t.r.Incoming(), t.r.Outgoing(), t.o.Tracks[t.r.Outgoing()].Desired.Val))
 }
 
+// unmarkedText says that a mark is left on a route.
+const unmarkedText = "the in-progress label could not be taken off"
+
 // release takes the marks off and ends; marks that cannot be taken off in time
 // are listed.
 func (t *turn) release(end Phase, why Reason, msg string) {
@@ -162,7 +187,7 @@ func (t *turn) release(end Phase, why Reason, msg string) {
 	case t.unmarked():
 	case t.over():
 		t.r.NeedsHuman = true
-		t.r.Unverified = appendNew(t.r.Unverified, "the in-progress label could not be taken off")
+		t.r.Unverified = appendNew(t.r.Unverified, unmarkedText)
 	default:
 		for i, s := range t.o.Routes {
 			if s.Marked.Ok() && s.Marked.Val == t.r.Key.Name {

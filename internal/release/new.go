@@ -87,10 +87,20 @@ func Resume(r Release, now time.Time) Release {
 		r.Work.At = now
 		return r
 	}
-	gone := now.Sub(r.Work.At)
-	r.Work = Work{Left: r.Work.Left - min(max(gone, 0), r.Work.Left/2), At: now}
+	r.Work = r.Work.chargeDowntime(now)
+	if r.Fenced != nil {
+		left := r.Fenced.chargeDowntime(now)
+		r.Fenced = &left
+	}
 	r.Gate, r.resumed = r.Gate.RestartProof(now), true
 	return r
+}
+
+// chargeDowntime takes off the time in which nobody watched, but at most half of
+// what is left.
+func (w Work) chargeDowntime(now time.Time) Work {
+	gone := min(max(now.Sub(w.At), 0), max(w.Left, 0)/2)
+	return Work{Left: w.Left - gone, At: now}
 }
 
 // LookFrom returns what the next look at the telemetry must begin with: the end of

@@ -7,8 +7,14 @@ import (
 
 // Permit is asked on a fresh look, right before each effect of a saved decision.
 // It guards the invariants that an old look could break; its error says which,
-// and the engine then looks and decides again.
+// and the engine then looks and decides again. Where a newer writer is on any of
+// the routes (I8), nothing is permitted.
 func Permit(r Release, fresh Observation, a Action) error {
+	for _, s := range fresh.Routes {
+		if s.Epoch.Ok() && s.Epoch.Val > fresh.Epoch {
+			return fmt.Errorf("I8: %s carries epoch %d: %w", s.Ref, s.Epoch.Val, ErrFenced)
+		}
+	}
 	switch a := a.(type) {
 	case SetShare:
 		return permitShare(r, fresh, a)
@@ -25,8 +31,7 @@ func Permit(r Release, fresh Observation, a Action) error {
 	return fmt.Errorf("action %T is not known", a)
 }
 
-// freshRoute finds the route as it is now, as the admitted object (I14) and not
-// fenced off (I8).
+// freshRoute finds the route as it is now, as the admitted object (I14).
 func freshRoute(r Release, fresh Observation, ref RouteRef, uid string) (RouteState, error) {
 	for i, s := range fresh.Routes {
 		if s.Ref.String() != ref.String() {
@@ -34,9 +39,6 @@ func freshRoute(r Release, fresh Observation, ref RouteRef, uid string) (RouteSt
 		}
 		if s.UID != uid || r.Binding.Routes[i].UID != uid {
 			return s, fmt.Errorf("I14: %s is another object than the admitted one: %w", ref, ErrNotFound)
-		}
-		if s.Epoch.Ok() && s.Epoch.Val > fresh.Epoch {
-			return s, fmt.Errorf("I8: %s carries epoch %d: %w", ref, s.Epoch.Val, ErrFenced)
 		}
 		return s, nil
 	}
@@ -76,7 +78,7 @@ func permitGain(r Release, fresh Observation, tr Track, share float64) error {
 		if tr != re.Refuge {
 			return fmt.Errorf("I6: in a retreat the suspect's share only falls, not up to %g", share)
 		}
-		if room := Capacity(r.Binding.Full, usable(fresh.Tracks[tr]), r.Spec.Size); share > room+1 && !re.Forced && re.Mode != ModeForce {
+		if room := Capacity(r.Binding.Full, usable(fresh.Tracks[tr]), r.Spec.Size); share > room+1 && !re.forced() {
 			return fmt.Errorf("I2: %s has room for %g, not %g: %w", tr, room, share, ErrConflict)
 		}
 		return nil

@@ -22,6 +22,15 @@ type Response struct {
 	Then  *Response     `json:"then,omitempty"`
 }
 
+// then is the next link of the chain. One that names none ends in failing, so that
+// nothing is held for ever.
+func (x Response) then() Response {
+	if x.Then == nil {
+		return Response{Do: DoFail}
+	}
+	return *x.Then
+}
+
 // Policy maps each class of trouble to its chain.
 type Policy map[Class]Response
 

@@ -61,13 +61,16 @@ func (t *turn) waitsForPods() bool {
 // next says what happens next, and when at the latest.
 func (t *turn) next() Next {
 	at := t.deadline()
+	if f := t.r.Fenced; f != nil && !t.r.Phase.Terminal() {
+		return Next{"giving up, unless the other shifter leaves the routes", t.now.Add(f.Left)}
+	}
 	switch t.r.Phase {
 	case Pending, Preflight:
 		return Next{"the first look", at}
 	case Growing:
 		in := t.r.Incoming()
-		return Next{fmt.Sprintf("%s, when the %s has %d ready pods (now %d)", percent(t.step().Share), in,
-			t.r.need(t.step().Share), usable(t.o.Tracks[in])), at}
+		return Next{fmt.Sprintf("%s, when the %s has %d ready pods (now %s)", percent(t.step().Share), in,
+			t.r.need(t.step().Share), counted(t.o.Tracks[in])), at}
 	case Shifting, Settling:
 		return Next{fmt.Sprintf("the gate, when the data plane shows %s", percent(t.r.Target)), at}
 	case Gating:

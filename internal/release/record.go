@@ -136,7 +136,10 @@ type Retreat struct {
 	Undone  time.Time `json:"undone,omitzero"`
 	// Forced is set when share was given beyond ready capacity, because the
 	// suspect broke a safety limit.
-	Forced bool    `json:"forced,omitempty"`
+	Forced bool `json:"forced,omitempty"`
+	// Again counts how often another hand gave the suspect share after it had
+	// none.
+	Again  int     `json:"again,omitempty"`
 	From   float64 `json:"from"`             // the suspect's share when it began
 	Reason string  `json:"reason,omitempty"` // a person's words
 }
@@ -226,10 +229,15 @@ type Release struct {
 	// left to take off.
 	Ending *Ending `json:"ending,omitempty"`
 
-	Consumed uint64  `json:"consumed"` // the inbox up to here
-	Intent   Actions `json:"intent,omitempty"`
-	History  []Event `json:"history,omitempty"`
-	Seq      uint64  `json:"seq"` // of the last event
+	Consumed uint64 `json:"consumed"` // the inbox up to here
+	// Intent is what was meant to be done last.
+	Intent Actions `json:"intent,omitempty"`
+	// Epoch is that of the writer which saved the record last; Fenced is what is
+	// left of standing back from a newer one on a route.
+	Epoch   uint64  `json:"epoch,omitempty"`
+	Fenced  *Work   `json:"fenced,omitempty"`
+	History []Event `json:"history,omitempty"`
+	Seq     uint64  `json:"seq"` // of the last event
 	// resumed is set by Resume until the next decision, which is saved for it.
 	resumed bool
 	// Revision rises with every save; it is the API's ETag.

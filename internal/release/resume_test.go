@@ -47,3 +47,14 @@ func TestAProcessThatKeepsDyingUsesTheBudgetUp(t *testing.T) {
 	}
 	t.Errorf("after seventy deaths %s of two minutes are left", r.Work.Left)
 }
+
+func TestDowntimeIsChargedToStandingBackToo(t *testing.T) {
+	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	r := Release{Phase: Gating, Work: Work{Left: time.Hour, At: at}, Fenced: &Work{Left: time.Minute, At: at}}
+	if got := *Resume(r, at.Add(time.Hour)).Fenced; got != (Work{Left: 30 * time.Second, At: at.Add(time.Hour)}) {
+		t.Errorf("got %+v", got)
+	}
+	if r.Fenced.Left != time.Minute {
+		t.Error("the record that was loaded has changed")
+	}
+}

@@ -2,6 +2,7 @@ package release
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/shifter-dev/shifter/internal/analysis"
@@ -85,19 +86,19 @@ func (t *turn) soundRefuge(tr Track) bool {
 // retreating grows the refuge, moves the weights and waits until that is shown.
 func (t *turn) retreating() {
 	re := t.r.Retreat
-	goal := t.refugeTarget(100)
-	if t.r.Target == goal && t.atTarget(goal) {
+	s, goal := t.o.Tracks[re.Refuge], t.refugeTarget(100)
+	arrived := t.atTarget(goal) // by whatever hand
+	if !arrived && t.over() {
+		t.retreatOver(s)
+		return
+	}
+	if full := t.r.need(100); s.Desired.Ok() && s.Desired.Val < full {
+		t.act(Scale{Track: re.Refuge, UID: t.r.Binding.Tracks[re.Refuge].UID, Replicas: full})
+	}
+	if arrived {
+		t.aim(goal)
 		t.retreatMoved()
 		return
-	}
-	if t.over() {
-		t.retreatOver(t.o.Tracks[re.Refuge])
-		return
-	}
-	s := t.o.Tracks[re.Refuge]
-	full := t.r.need(100)
-	if s.Desired.Ok() && s.Desired.Val < full {
-		t.act(Scale{Track: re.Refuge, UID: t.r.Binding.Tracks[re.Refuge].UID, Replicas: full})
 	}
 	if next, ok := t.hop(usable(s)); ok {
 		t.aimBack(next)
@@ -121,10 +122,11 @@ func (t *turn) refugeTarget(share float64) float64 {
 func (t *turn) hop(ready int) (float64, bool) {
 	re := t.r.Retreat
 	allowed := Capacity(t.r.Binding.Full, ready, t.r.Spec.Size)
-	if re.Forced || re.Mode == ModeForce {
+	if re.forced() {
 		allowed = 100
 	}
-	lo, _, ok := declared(t.o.Routes, re.Refuge)
+	// A route that cannot be read does not keep the others back.
+	lo, _, ok := declared(slices.DeleteFunc(slices.Clone(t.o.Routes), func(s RouteState) bool { return !s.Split.Ok() }), re.Refuge)
 	if !ok {
 		return 0, false
 	}
@@ -155,7 +157,11 @@ func (t *turn) retreatMoved() {
 	if t.r.Shown.IsZero() {
 		by := t.shownBy()
 		if by == "" {
-			if t.over() {
+			switch {
+			case !t.over():
+			case t.accepted() == AcceptedRefused:
+				t.fail(ReasonRouteRefused, "%s Nothing was sized down or undone.", t.refusal())
+			default:
 				t.fail(ReasonDrainIncomplete, "The %s has all declared share, but the data plane does not show it%s; nothing was sized down or undone.",
 					re.Refuge, t.laggards())
 			}
@@ -178,21 +184,37 @@ func (t *turn) retreatOver(s TrackState) {
 		t.fail(ReasonRouteRefused, "%s Nothing was sized down or undone.", why)
 		return
 	}
-	if !re.Forced && t.safetyBroken() {
-		t.r.Retreat = re.with(func(x *Retreat) { x.Forced = true })
-		t.r.Work = Work{Left: t.r.Spec.Deadlines.Write, At: t.now}
-		t.tell("The %s breaks a safety limit and the %s has only %d of %d ready pods: all share is moved regardless.",
-			re.Refuge.Other(), re.Refuge, usable(s), t.r.Binding.Full)
-		t.again, t.save = true, true
-		return
+	for i, r := range t.o.Routes {
+		if r.UID != "" && r.UID != t.r.Binding.Routes[i].UID {
+			t.fail(ReasonRecreated, "%s is another object than the admitted one, so its weights were left. Nothing was sized down or undone.", r.Ref)
+			return
+		}
 	}
-	if usable(s) < t.r.need(100) && !re.Forced {
-		pol := PolicyFor(t.r.Spec.Preset, t.r.Spec.Holds)[ClassContested]
-		t.hold(ClassCapacity, Response{Do: DoHold, For: pol.For, Then: &Response{Do: DoFail}},
-			fmt.Sprintf("The %s has %d of %d ready pods, so it cannot take all of the traffic back.", re.Refuge, usable(s), t.r.Binding.Full))
-		return
+	pol := PolicyFor(t.r.Spec.Preset, t.r.Spec.Holds)[ClassContested]
+	wait := Response{Do: DoHold, For: pol.For, Then: &Response{Do: DoFail}}
+	switch {
+	case t.o.Unreachable != "":
+		t.hold(ClassConnectivity, wait, fmt.Sprintf("The API server does not answer (%s), so the weights could not be moved back.", t.o.Unreachable))
+	case !re.Forced && t.safetyBroken():
+		t.force(s)
+	case usable(s) < t.r.need(100) && !re.forced():
+		t.hold(ClassCapacity, wait, fmt.Sprintf("The %s has %s of %d ready pods, so it cannot take all of the traffic back.", re.Refuge, counted(s), t.r.Binding.Full))
+	default:
+		t.fail(ReasonTimeout, "The weights could not be moved back in time; nothing was sized down or undone.")
 	}
-	t.fail(ReasonTimeout, "The weights could not be moved back in time; nothing was sized down or undone.")
+}
+
+// forced reports a retreat that gives share beyond ready pods.
+func (x *Retreat) forced() bool { return x.Forced || x.Mode == ModeForce }
+
+// force moves all share regardless of the refuge's pods.
+func (t *turn) force(s TrackState) {
+	t.r.Retreat = t.r.Retreat.with(func(x *Retreat) { x.Forced = true })
+	t.r.Work = Work{Left: t.r.Spec.Deadlines.Write, At: t.now}
+	t.again, t.save = true, true
+	ref := t.r.Retreat.Refuge
+	t.tell("The %s breaks a safety limit and the %s has only %s of %d ready pods: all share is moved regardless.",
+		ref.Other(), ref, counted(s), t.r.Binding.Full)
 }
 
 // undoing sets the drained track's template back, if this release is to do so,
@@ -219,7 +241,11 @@ func (t *turn) undoing() {
 			t.enter(Shrinking, ReasonShrinking, t.r.Spec.Deadlines.Undo)
 			return
 		}
-		t.undoOver(tr, fmt.Sprintf("it has %d of %d ready pods", usable(s), s.Desired.Val))
+		what := "its pods cannot be seen"
+		if s.Desired.Ok() {
+			what = fmt.Sprintf("it has %s of %d ready pods", counted(s), s.Desired.Val)
+		}
+		t.undoOver(tr, what)
 	case t.r.Retreat.Suspect:
 		if why := t.refusedUndo(); why != "" {
 			t.fail(ReasonUndoSkipped, "%s", why)

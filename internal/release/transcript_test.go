@@ -1,10 +1,12 @@
 package release
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -61,6 +63,7 @@ func play(t *testing.T, text string) string {
 		}
 		if words[0] == "turn" {
 			out.WriteString(s.turn())
+			checkIntent(t, s.last)
 			continue
 		}
 		if err := s.do(words); err != nil {
@@ -70,9 +73,21 @@ func play(t *testing.T, text string) string {
 	return out.String()
 }
 
+// checkIntent wants what is done to be in the record that is saved before (I12).
+func checkIntent(t *testing.T, d Decision) {
+	t.Helper()
+	if n := len(d.Actions); n > 0 && (!d.Save || !slices.EqualFunc(d.Actions, d.Next.Intent, func(a, b Action) bool { return a.String() == b.String() })) {
+		t.Errorf("I12: does %v, saved %v with the intent %v", d.Actions, d.Save, d.Next.Intent)
+	}
+	if d.Next.Phase.Terminal() && (len(d.Actions) > 0 || !d.Wake.IsZero()) {
+		t.Errorf("I11: ended, but does %v and looks again at %s", d.Actions, d.Wake)
+	}
+}
+
 // script is a world that is told what is true.
 type script struct {
 	start time.Time
+	seen  Observation // before the API server went away
 	r     Release
 	o     Observation
 	last  Decision
@@ -148,12 +163,15 @@ func (s *script) turn() string {
 	if s.r.Phase.Terminal() && len(s.r.Unverified) > 0 {
 		out += fmt.Sprintf("    unverified: %v\n", s.r.Unverified)
 	}
+	if s.r.NeedsHuman && s.r.Phase.Terminal() {
+		out += "    needs a person\n"
+	}
 	return out
 }
 
 // do changes a fact. The verbs:
 //
-//	preset NAME | shrink NAME | steps A,B,C | end-replicas N | share N   before the first turn
+//	preset NAME | shrink NAME | steps A,B,C | end-replicas N | share N | exposure D   before the first turn
 //	begin              the request is accepted
 //	after D            time passes
 //	apply              the last decision's actions happen
@@ -163,11 +181,15 @@ func (s *script) turn() string {
 //	template TRACK H   the track's template changes
 //	trouble TRACK KIND REASON
 //	shown yes|no|unknown, accepted yes|refused|unknown
-//	verdict REASON     what the judge says, see analysis.Reason
+//	recreated route|primary|canary   the object is another one by UID
+//	lost TRACK         the Deployment is gone: nothing is known of its pods
+//	verdict REASON [D] what the judge says, see analysis.Reason; on data that are D old
 //	drain TRACK STATUS
 //	abort TRAFFIC MODE a command arrives
 //	failed ACTION KIND the last turn's action failed
-//	api away|back      the API server
+//	marked NAME        the route carries the label of a release, or of none
+//	epoch N | epoch-unseen   the writer that the route names
+//	api away [all]|back [as-was]   the API server; all: the tracks cannot be read either
 //	crash              the process is lost; the record is loaded again
 func (s *script) do(w []string) error {
 	arg := func(i int) string {
@@ -176,13 +198,8 @@ func (s *script) do(w []string) error {
 		}
 		return ""
 	}
-	num := func(i int) int { n, _ := strconv.Atoi(arg(i)); return n }
-	tr := Primary
-	if arg(1) == "canary" {
-		tr = Canary
-	}
 	switch w[0] {
-	case "preset", "shrink", "steps", "end-replicas", "share", "allow":
+	case "preset", "shrink", "steps", "end-replicas", "share", "allow", "exposure":
 		return s.set(w[0], arg(1))
 	case "begin":
 		s.begin()
@@ -193,48 +210,90 @@ func (s *script) do(w []string) error {
 		return err
 	case "apply":
 		s.apply()
-	case "weights":
-		var p, c int32
-		if _, err := fmt.Sscanf(arg(1), "%d/%d", &p, &c); err != nil {
-			return err
-		}
-		s.o.Routes[0].Split = Known([]Pair{{p, c}}, s.o.Now)
-	case "pods":
-		s.pods(tr, num(2))
-	case "ready":
-		s.o.Tracks[tr].Ready, s.o.Tracks[tr].Endpoints = Known(num(2), s.o.Now), Known(num(2), s.o.Now)
-	case "template":
-		s.o.Tracks[tr].Template = Known(Template{Hash: arg(2)}, s.o.Now)
-	case "trouble":
-		s.o.Tracks[tr].Trouble = []Trouble{{Kind: TroubleKind(arg(2)), Reason: arg(3), Pod: "pod-1"}}
-	case "epoch":
-		s.o.Routes[0].Epoch = Known(uint64(num(1)), s.o.Now)
-	case "shown":
-		sh := analysis.Shown{Status: analysis.ShownStatus(arg(1)), At: s.o.Now}
-		if arg(1) == "no" {
-			sh.Lagging = []string{"gateway-2"}
-		}
-		s.o.Shown = Known(sh, s.o.Now)
-	case "accepted":
-		s.o.Routes[0].Accepted = Known(map[string]Acceptance{"yes": AcceptedYes, "refused": AcceptedRefused, "unknown": AcceptedUnknown}[arg(1)], s.o.Now)
 	case "verdict":
-		s.verdict(analysis.Reason(arg(1)))
-	case "drain":
-		st := drain.State{Status: drain.Status(arg(2)), Took: 3 * time.Second, Why: "as told", At: s.o.Now}
-		if arg(3) != "" {
-			st.Senders = []string{arg(3)}
-		}
-		s.o.Drain[tr] = Known(st, s.o.Now)
+		old, err := time.ParseDuration(cmp.Or(arg(2), "0s"))
+		s.verdict(analysis.Reason(arg(1)), old)
+		return err
 	case "abort":
 		s.o.Inbox = append(s.o.Inbox, Command{Seq: uint64(len(s.o.Inbox) + 1), Verb: VerbAbort, Traffic: Traffic(arg(1)), Mode: Mode(arg(2)), Subject: "alice"})
 	case "failed":
 		s.o.Failed = []ActionError{{Kind: arg(1), Err: ErrKind(arg(2)), Text: "as told", At: s.o.Now}}
 	case "api":
-		s.api(arg(1) == "away")
+		s.api(arg(1) == "away", arg(2))
 	case "crash":
 		s.r = Resume(roundTrip(s.r), s.o.Now)
+	case "weights", "epoch", "epoch-unseen", "marked", "accepted", "shown":
+		return s.route(w[0], arg(1))
 	default:
-		return fmt.Errorf("verb %q is not known", w[0])
+		return s.track(w[0], arg(1), arg(2), arg(3))
+	}
+	return nil
+}
+
+// route changes what is seen of the route.
+func (s *script) route(what, v string) error {
+	rt := &s.o.Routes[0]
+	switch what {
+	case "weights":
+		var p, c int32
+		if _, err := fmt.Sscanf(v, "%d/%d", &p, &c); err != nil {
+			return err
+		}
+		rt.Split = Known([]Pair{{p, c}}, s.o.Now)
+	case "epoch":
+		n, err := strconv.ParseUint(v, 10, 64)
+		rt.Epoch = Known(n, s.o.Now)
+		return err
+	case "epoch-unseen":
+		rt.Epoch = Unseen[uint64]("connection refused")
+	case "marked":
+		rt.Marked = Known(v, s.o.Now)
+	case "accepted":
+		rt.Accepted = Known(map[string]Acceptance{"yes": AcceptedYes, "refused": AcceptedRefused, "unknown": AcceptedUnknown}[v], s.o.Now)
+	case "shown":
+		sh := analysis.Shown{Status: analysis.ShownStatus(v), At: s.o.Now}
+		if v == "no" {
+			sh.Lagging = []string{"gateway-2"}
+		}
+		s.o.Shown = Known(sh, s.o.Now)
+	}
+	return nil
+}
+
+// track changes what is seen of a track.
+func (s *script) track(verb, name, a, b string) error {
+	t := Primary
+	if name == "canary" {
+		t = Canary
+	}
+	n, _ := strconv.Atoi(a)
+	tr := &s.o.Tracks[t]
+	switch verb {
+	case "pods":
+		s.pods(t, n)
+	case "ready":
+		tr.Ready, tr.Endpoints = Known(n, s.o.Now), Known(n, s.o.Now)
+	case "template":
+		tr.Template = Known(Template{Hash: a}, s.o.Now)
+	case "trouble":
+		tr.Trouble = []Trouble{{Kind: TroubleKind(a), Reason: b, Pod: "pod-1"}}
+	case "recreated":
+		if name == "route" {
+			s.o.Routes[0].UID = "another"
+		} else {
+			tr.UID = "another"
+		}
+	case "lost":
+		n := Unseen[int]("Deployment does not exist")
+		tr.Desired, tr.Ready, tr.Endpoints = n, n, n
+	case "drain":
+		st := drain.State{Status: drain.Status(a), Took: 3 * time.Second, Why: "as told", At: s.o.Now}
+		if b != "" {
+			st.Senders = []string{b}
+		}
+		s.o.Drain[t] = Known(st, s.o.Now)
+	default:
+		return fmt.Errorf("verb %q is not known", verb)
 	}
 	return nil
 }
@@ -249,6 +308,10 @@ func (s *script) set(what, v string) error {
 		s.spec.Allow = []Allow{Allow(v)}
 	case "end-replicas":
 		s.spec.EndReplicas, _ = strconv.Atoi(v)
+	case "exposure":
+		d, err := time.ParseDuration(v)
+		s.spec.Deadlines.Exposure = d
+		return err
 	case "share":
 		n, err := strconv.ParseFloat(v, 64)
 		s.o.Routes[0].Split = Known([]Pair{Pair{0, 100}.At(Primary, n)}, s.o.Now)
@@ -286,8 +349,8 @@ func (s *script) apply() {
 	}
 }
 
-func (s *script) verdict(why analysis.Reason) {
-	v := analysis.Verdict{Outcome: analysis.Inconclusive, Reason: why, At: s.o.Now, Data: s.o.Now, Share: s.r.Target, Left: time.Minute}
+func (s *script) verdict(why analysis.Reason, old time.Duration) {
+	v := analysis.Verdict{Outcome: analysis.Inconclusive, Reason: why, At: s.o.Now, Data: s.o.Now.Add(-old), Share: s.r.Target, Left: time.Minute}
 	v.Candidate, v.Baseline = analysis.Counts{Requests: 1000}, analysis.Counts{Requests: 1000}
 	switch why {
 	case analysis.Certified, analysis.SoakClean:
@@ -299,7 +362,11 @@ func (s *script) verdict(why analysis.Reason) {
 	s.o.Verdict = Known(v, s.o.Now)
 }
 
-func (s *script) api(away bool) {
+func (s *script) api(away bool, how string) {
+	if !away && how == "as-was" {
+		s.o.Unreachable, s.o.Routes, s.o.Tracks = "", s.seen.Routes, s.seen.Tracks
+		return
+	}
 	if !away {
 		fresh := newScript()
 		s.o.Unreachable = ""
@@ -308,6 +375,11 @@ func (s *script) api(away bool) {
 		s.o.Routes[0].Split = Known([]Pair{Pair{0, 100}.At(Primary, split)}, s.o.Now)
 		s.o.Routes[0].Marked = Known(marked, s.o.Now)
 		return
+	}
+	s.seen = s.o
+	s.seen.Routes = slices.Clone(s.o.Routes)
+	if how == "all" {
+		s.o.Tracks = [2]TrackState{}
 	}
 	s.o.Unreachable = "connection refused"
 	s.o.Routes[0].Split, s.o.Routes[0].Marked = Unseen[[]Pair]("connection refused"), Unseen[string]("connection refused")

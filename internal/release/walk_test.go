@@ -98,8 +98,8 @@ func (w *world) run() {
 			w.breaks("Decide is not a function: %+v and %+v", d.Actions, again.Actions)
 			return
 		}
-		if len(d.Actions) > 0 && !d.Save {
-			w.breaks("I12: %v without a saved intent", d.Actions)
+		if len(d.Actions) > 0 && (!d.Save || fmt.Sprint(d.Actions) != fmt.Sprint(d.Next.Intent)) {
+			w.breaks("I12: %v without a saved intent (%v)", d.Actions, d.Next.Intent)
 		}
 		r = d.Next
 		if d.Save {
@@ -200,6 +200,9 @@ func (w *world) stalePossible() bool {
 }
 
 func (w *world) apply(r Release, a Action) {
+	for _, rt := range w.routes {
+		w.check(rt.epoch <= w.epoch, "I8: %s after a newer writer came to the routes", a)
+	}
 	switch a := a.(type) {
 	case SetShare:
 		w.applyShare(r, a)
@@ -309,6 +312,7 @@ func (w *world) settleEnd(r Release) {
 		w.check(!calm || !r.Retreat.Undone.IsZero() == w.undoApplied, "undone is %v, applied %v", r.Retreat.Undone, w.undoApplied)
 	case Failed:
 		w.check(r.NeedsHuman, "failed without needing a person")
+		w.check(r.Reason != ReasonFenced || w.fenced, "given up for another writer, and there is none")
 	case Rejected:
 		w.check(len(w.routes[0].changes) == 1 || !calm, "rejected, but the weights were touched")
 	case Aborted:

@@ -33,6 +33,7 @@ type world struct {
 	stale       *Observation
 	seenPhases  map[[2]Phase]int
 	undoApplied bool
+	fenced      bool // another installation has taken a route
 }
 
 type simRoute struct {
@@ -75,7 +76,7 @@ type faults struct {
 	guardAt100  int // how often the guard rings
 	deaf        bool
 	longRequest time.Duration
-	crash, lose, stale,
+	crash, lose, stale, fence,
 	foreign, template, abort, podLoss, outage, api float64
 }
 
@@ -152,6 +153,7 @@ func pickFaults(rng *rand.Rand) faults {
 	f.crash, f.lose, f.stale = rate(0.4, 0.08), rate(0.4, 0.2), rate(0.4, 0.2)
 	f.foreign, f.template, f.abort = rate(0.1, 0.01), rate(0.05, 0.01), rate(0.15, 0.02)
 	f.podLoss, f.outage, f.api = rate(0.2, 0.02), rate(0.2, 0.03), rate(0.15, 0.02)
+	f.fence = rate(0.05, 0.01)
 	return f
 }
 
@@ -230,6 +232,12 @@ func (w *world) accidents() {
 	}
 	if w.rng.Float64() < f.api {
 		w.apiUntil = w.now.Add(time.Duration(w.rng.IntN(10)) * time.Second)
+		if w.rng.IntN(10) == 0 {
+			w.apiUntil = w.now.Add(time.Duration(w.rng.IntN(8)) * time.Minute)
+		}
+	}
+	if w.rng.Float64() < f.fence {
+		w.routes[w.rng.IntN(len(w.routes))].epoch, w.fenced = 50, true
 	}
 	if w.rng.Float64() < f.foreign {
 		i := w.rng.IntN(len(w.routes))

@@ -1,6 +1,9 @@
 package release
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // This file answers what the observation says about the routes and tracks, for
 // the phases to decide on. Everything unknown is said to be unknown.
@@ -84,6 +87,15 @@ func usable(s TrackState) int {
 		return 0
 	}
 	return min(s.Ready.Val, s.Endpoints.Val)
+}
+
+// counted says in words what usable says in a number, except that unknown is not
+// none.
+func counted(s TrackState) string {
+	if !s.Ready.Ok() || !s.Endpoints.Ok() {
+		return "an unknown number"
+	}
+	return fmt.Sprint(usable(s))
 }
 
 // need is the size of a track for a share.
