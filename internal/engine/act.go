@@ -114,7 +114,7 @@ func (w *worker) do(ctx context.Context, a release.Action) error {
 
 func (w *worker) fence() release.Fence {
 	r := w.rec.Release
-	return release.Fence{Key: w.key, Epoch: w.engine.cfg.Epoch, Step: r.StepIx, Safe: safeSide(r)}
+	return release.Fence{Key: w.key, Epoch: w.engine.epoch.get(), Step: r.StepIx, Safe: safeSide(r)}
 }
 
 // safeSide is the track to which somebody without the record should send the

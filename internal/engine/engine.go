@@ -30,6 +30,10 @@ type Config struct {
 	Clock Clock
 	// Epoch is this writer's own; it goes into every write of weights.
 	Epoch uint64
+	// Epochs raises it where a new release's route carries a higher one, which a
+	// writer has left there whose records are lost. Without it such a route stays
+	// refused.
+	Epochs Epochs
 	// Logger is silent by default.
 	Logger *slog.Logger
 	// CallTimeout is the deadline of each call of a port, MaxCall by default and
@@ -75,6 +79,7 @@ type Engine struct {
 	looking chan struct{}
 	loading chan struct{}
 
+	epoch   epoch
 	mu      sync.Mutex
 	workers map[release.Key]*worker
 	running sync.WaitGroup
@@ -86,13 +91,15 @@ const maxLoads = 16
 // New makes an engine; Run starts it.
 func New(c Config) *Engine {
 	c = c.withDefaults()
-	return &Engine{
+	e := &Engine{
 		cfg:     c,
 		brain:   brain{release.Assess, release.Decide, release.Permit},
 		looking: make(chan struct{}, c.Looks),
 		loading: make(chan struct{}, maxLoads),
 		workers: map[release.Key]*worker{},
 	}
+	e.epoch.now.Store(c.Epoch)
+	return e
 }
 
 // Views shows the releases as of their last turn.

@@ -13,8 +13,9 @@ import (
 // reason, never a zero. looked is false when the telemetry was left out for the
 // sake of a command.
 func (w *worker) observe(ctx context.Context) (o release.Observation, looked bool) {
-	o = release.Observation{Epoch: w.engine.cfg.Epoch, Failed: w.failed}
+	o = release.Observation{Failed: w.failed}
 	w.readRoutes(ctx, &o)
+	o.Epoch = w.overtake(ctx, o.Routes)
 	w.readTracks(ctx, &o)
 	looked = w.look(ctx, o)
 	o.Now = w.now()

@@ -62,5 +62,12 @@ type Journal interface {
 	Watch(ctx context.Context) (<-chan release.Key, error)
 }
 
+// Epochs raises this writer's epoch, by compare-and-set.
+type Epochs interface {
+	// RaiseEpoch gives an epoch above another one, if own is still the last that
+	// was given; ErrFenced when it is not, since another writer has taken over.
+	RaiseEpoch(ctx context.Context, own, above uint64) (uint64, error)
+}
+
 // Clock is the engine's time; the brain gets it as an argument.
 type Clock func() time.Time

@@ -36,6 +36,9 @@ type Config struct {
 	Ready func(context.Context) error
 	// Metrics is served at /metrics when it is there.
 	Metrics http.Handler
+	// World is what is asked for every release, as it begins a sentence, such as
+	// "The Kubernetes API server".
+	World string
 	// Version is shown in the OpenAPI document and on the page.
 	Version string
 	Log     *slog.Logger
@@ -62,6 +65,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Ready == nil {
 		c.Ready = func(context.Context) error { return nil }
+	}
+	if c.World == "" {
+		c.World = "What must be asked for this"
 	}
 	if c.Version == "" {
 		c.Version = "dev"

@@ -76,6 +76,13 @@ type taken struct{ k release.Key }
 func (t taken) Error() string       { return "secret-internal: taken by " + t.k.String() }
 func (t taken) Unwrap() error       { return release.ErrExists }
 func (t taken) HeldBy() release.Key { return t.k }
+
+// rubbish is a store's error for a record that is there and cannot be read.
+type rubbish struct{}
+
+func (rubbish) Error() string    { return "secret-internal: invalid character" }
+func (rubbish) Unreadable() bool { return true }
+
 func (w *world) Create(_ context.Context, r release.Release) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

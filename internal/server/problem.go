@@ -32,7 +32,7 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	case errors.Is(err, release.ErrForbidden):
 		p = api.NewProblem(api.CodeForbidden, "Shifter itself may not look at what this needs; its service account lacks a right.")
 	case errors.Is(err, release.ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		p = api.NewProblem(api.CodeUnavailable, "What must be asked for this does not answer; nothing was changed that was not answered before. Try again.")
+		p = api.NewProblem(api.CodeUnavailable, s.cfg.World+" does not answer; nothing was changed that was not answered before. Try again; shifter's log says what went wrong.")
 		p.RetryAfter = retryAfter
 	default:
 		p = api.NewProblem(api.CodeInternal, "Something went wrong in shifter; its log says what. Releases go on.")
@@ -41,6 +41,12 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 		s.cfg.Log.Warn("a request could not be answered", slog.String("code", string(p.Code)), slog.Any("error", err))
 	}
 	return p
+}
+
+// unreadable reports a record that is there and cannot be understood.
+func unreadable(err error) bool {
+	var u interface{ Unreadable() bool }
+	return errors.As(err, &u) && u.Unreadable()
 }
 
 // invalid answers what is wrong with a request.

@@ -170,12 +170,12 @@ func (s *Server) create(ctx context.Context, in *createInput) (*createOutput, er
 func (s *Server) nameIsFree(ctx context.Context, k release.Key) error {
 	_, err := s.releases.Load(ctx, k)
 	switch {
+	case err == nil, unreadable(err):
+		return s.nameTaken(k)
 	case errors.Is(err, release.ErrNotFound):
 		return nil
-	case errors.Is(err, release.ErrUnavailable):
-		return err
 	}
-	return s.nameTaken(k)
+	return err
 }
 
 func (s *Server) nameTaken(k release.Key) *api.Problem {
