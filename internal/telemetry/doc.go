@@ -21,10 +21,19 @@
 //     the Since of the next look; what is newer is left to that one.
 //   - NaN, infinities and negative values are never numbers: the sample counts
 //     as not scraped. Absence is zero only for a series whose target was seen.
+//   - Latency is counted too: how many requests took longer than a bound of the
+//     histogram. It is read from the same samples as the errors, in one query,
+//     by the same rules; buckets count only where all have the sample. Where
+//     other targets count durations, these are read one scrape late, so that
+//     neither holds the other back and nothing is lost between two looks.
 //   - Whatever the source does wrong (no answer, an error, a partial or an
 //     oversized answer, series twice) is the reading's Trouble, with a zero At
-//     and no counts. An error of the call is a fault of the caller.
+//     and no counts. It begins with its [Class]. An error of the call is a fault
+//     of the caller.
+//   - A source that is busy or starting is asked again, within the deadline of
+//     the query. Secrets are read from files at each use and are told to nobody
+//     but the source.
 //
 // Providers are a table of named templates; query text is built from validated
-// names and exact matchers only.
+// names and matchers of whole values only.
 package telemetry

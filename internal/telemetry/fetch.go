@@ -2,13 +2,14 @@ package telemetry
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,15 +28,19 @@ type source struct {
 type idler interface{ CloseIdleConnections() }
 
 func (s Source) open() (*source, error) {
-	way := &careful{next: s.Client, max: s.MaxBytes}
-	if way.next == nil {
-		way.next = &http.Transport{ // no proxy from the environment
+	if err := s.Access.check(s.Client != nil); err != nil {
+		return nil, err
+	}
+	next := s.Client
+	if next == nil {
+		next = &http.Transport{ // no proxy from the environment
 			DialContext:         (&net.Dialer{Timeout: s.Timeout}).DialContext,
+			DialTLSContext:      s.Access.dialTLS(s.Timeout),
 			MaxIdleConnsPerHost: 8,
 			IdleConnTimeout:     30 * time.Second,
-			TLSHandshakeTimeout: s.Timeout,
 		}
 	}
+	way := &careful{next: admitted{next, s.Access}, max: s.MaxBytes}
 	c, err := api.NewClient(api.Config{Address: s.URL, RoundTripper: way})
 	if err != nil {
 		return nil, errors.New("its URL cannot be used")
@@ -117,87 +122,76 @@ func (b *bounded) Read(p []byte) (int, error) {
 
 // fetch asks all queries of a look side by side and says the first trouble.
 // All of them name the same time.
-func (l *look) fetch(ctx context.Context, log *slog.Logger) string {
-	troubles := make([]string, len(l.families))
+func (l *look) fetch(ctx context.Context, log *slog.Logger) trouble {
+	troubles := make([]trouble, len(l.requests))
 	var wg sync.WaitGroup
-	for i := range l.families {
+	for i, q := range l.requests {
 		wg.Go(func() {
-			f := &l.families[i]
-			m, trouble := l.src.query(ctx, f.query, l.ask.Now, log)
-			if trouble != "" {
-				troubles[i] = f.metric + ": " + trouble
+			m, bad := l.src.query(ctx, q.query, l.ask.Now, log)
+			if bad.is() {
+				troubles[i] = bad.of(l.metrics(q.families))
 				return
 			}
-			*f, f.problem = l.parse(*f, m)
+			l.sort(q.families, m) // no two queries share a family
 		})
 	}
 	wg.Wait()
 	for _, t := range troubles {
-		if t != "" {
+		if t.is() {
 			return t
 		}
 	}
-	return ""
+	return trouble{}
 }
 
-func (s *source) query(ctx context.Context, promql string, at time.Time, log *slog.Logger) (model.Matrix, string) {
+func (l *look) metrics(families []int) string {
+	var out []string
+	for _, i := range families {
+		out = append(out, l.families[i].metric)
+	}
+	return strings.Join(out, ", ")
+}
+
+func (s *source) query(ctx context.Context, promql string, at time.Time, log *slog.Logger) (model.Matrix, trouble) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	v, warnings, _, err := s.api.Query(ctx, promql, at, v1.WithTimeout(s.Timeout))
+	v, warnings, err := s.persist(ctx, promql, at)
 	if err != nil {
 		return nil, s.inWords(err)
 	}
 	if len(warnings) > 0 {
 		log.Warn("metrics source answered in part", "source", s.Name, "query", promql, "warnings", []string(warnings))
-		return nil, fmt.Sprintf("the answer is partial: it has %d warnings", len(warnings))
+		return nil, trouble{Partial, fmt.Sprintf("the answer is partial: it has %d warnings", len(warnings))}
 	}
 	m, ok := v.(model.Matrix)
 	if !ok {
-		return nil, "the answer is not a matrix of samples"
+		return nil, trouble{Odd, "the answer is not a matrix of samples"}
 	}
-	return m, ""
+	return m, trouble{}
 }
 
-// inWords says what went wrong in our own words: errors of the API client may
-// quote the answer.
-func (s *source) inWords(err error) string {
-	var status statusError
-	var said *v1.Error
-	var op *net.OpError
-	var cert *tls.CertificateVerificationError
-	switch {
-	case errors.Is(err, errTooLarge):
-		return fmt.Sprintf("the answer is larger than %d bytes", s.MaxBytes)
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("no answer within %s", s.Timeout)
-	case errors.Is(err, context.Canceled):
-		return "the look was ended"
-	case errors.As(err, &status):
-		return status.Error()
-	case errors.As(err, &said):
-		return saidInWords(said)
-	case errors.As(err, &op):
-		return "no answer: " + op.Error()
-	case errors.As(err, &cert):
-		return "no answer: " + cert.Error()
-	}
-	return "no answer, or it broke off"
-}
+// How often and how soon a source that is starting or busy is asked again.
+const (
+	retries    = 3
+	retryFirst = 50 * time.Millisecond
+)
 
-func saidInWords(e *v1.Error) string {
-	switch e.Type {
-	case v1.ErrBadData:
-		return "it refused the query as bad data"
-	case v1.ErrTimeout:
-		return "it timed out on the query"
-	case v1.ErrCanceled:
-		return "it cancelled the query"
-	case v1.ErrExec:
-		return "it failed to evaluate the query"
-	case v1.ErrBadResponse:
-		return "the answer is cut off or not one of Prometheus"
-	case v1.ErrServer, v1.ErrClient:
-		return "it answered with an error"
+// persist asks again what failed in passing, within the call's own deadline. It
+// waits longer each time, and not as long as others that failed with it.
+func (s *source) persist(ctx context.Context, promql string, at time.Time) (model.Value, v1.Warnings, error) {
+	wait := retryFirst
+	for left := retries; ; left-- {
+		v, warnings, _, err := s.api.Query(ctx, promql, at, v1.WithTimeout(s.Timeout))
+		if err == nil || left == 0 || !passing(err) {
+			return v, warnings, err
+		}
+		pause := time.NewTimer(wait/2 + rand.N(wait)) //nolint:gosec // spreads retries, guards nothing
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return nil, nil, err // what it said tells more than that time is up
+		case <-pause.C:
+		}
+		wait *= 2
 	}
-	return "it answered with an error of an unknown kind"
 }

@@ -2,6 +2,7 @@ package telemetry_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shifter-dev/shifter/internal/release"
 	"github.com/shifter-dev/shifter/internal/telemetry"
 )
 
@@ -61,6 +63,32 @@ func FuzzAnswers(f *testing.F) {
 		}
 		a := ask(now.Add(-20*time.Second), now.Add(time.Second))
 		a.Pods = [2][]string{nil, {"echo-v2-a", "echo-v2-b"}}
+		look(t, e, a)
+	})
+}
+
+// The same of histograms that come with the counters in one answer.
+func FuzzDurations(f *testing.F) {
+	var a release.Ask
+	if err := json.Unmarshal([]byte(recorded(f, "envoy-latency/ask.json")), &a); err != nil {
+		f.Fatal(err)
+	}
+	body := recorded(f, "envoy-latency/proxies.json")
+	f.Add([]byte(body))
+	for _, odd := range []string{`"le":"+Inf"`, `"le":"1"`, `"le":""`, `"le":"NaN"`, `"le":"1e308"`, `"code":"1"`} {
+		f.Add([]byte(strings.ReplaceAll(body, `"le":"100"`, odd)))
+	}
+	for _, odd := range []string{"NaN", "+Inf", "-1", "1e308", ""} {
+		f.Add([]byte(strings.ReplaceAll(body, `"0"]`, `"`+odd+`"]`)))
+	}
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		e, err := telemetry.New([]telemetry.Source{{
+			Name: "mesh", URL: "http://in-place", Provider: "envoy", Scrape: 2 * time.Second, Timeout: time.Minute, MaxBytes: 1 << 20, Latency: true,
+			Client: direct{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(answer) })},
+		}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		look(t, e, a)
 	})
 }

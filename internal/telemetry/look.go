@@ -1,9 +1,12 @@
 package telemetry
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/prometheus/common/model"
 
 	"github.com/shifter-dev/shifter/internal/release"
 )
@@ -29,9 +32,12 @@ type look struct {
 	pace  int64 // 2.5 scrapes
 	back  int64 // the look-back
 
-	backends [2]string
+	by       naming // of what proxies count
+	clients  naming // of starts and active, where named otherwise
+	copies   []model.LabelName
 	pods     map[string]release.Track // by namespace/name
 	families []family
+	requests []request
 	notes    []string
 }
 
@@ -86,14 +92,14 @@ func (l *look) family(r role) family {
 }
 
 // read turns the families into the reading, or says the trouble.
-func (l *look) read(r *release.Reading) string {
-	if l.p.backend == "" && len(l.pods) == 0 {
-		return "no live pod is known, and the provider " + l.p.name + " counts by pod"
+func (l *look) read(r *release.Reading) trouble {
+	if l.p.perPod() && len(l.pods) == 0 {
+		return trouble{Empty, "no live pod is known, and the provider " + l.p.name + " counts by pod"}
 	}
 	starts, ends := l.family(roleStarts), l.family(roleEnds)
 	for _, f := range []family{starts, ends} {
 		if f.problem != "" {
-			return f.metric + ": " + f.problem
+			return trouble{Odd, f.metric + ": " + f.problem}
 		}
 		if f.copiedUntil > l.since {
 			l.since = f.copiedUntil
@@ -102,16 +108,16 @@ func (l *look) read(r *release.Reading) string {
 	}
 	t := l.tally(starts.series, ends.series)
 	if len(t.units) == 0 {
-		return l.nothing()
+		return trouble{Empty, l.nothing()}
 	}
 	r.At = at(t.at())
-	r.Windows = l.windows(t)
+	r.Windows = append(l.windows(t), l.latencies(t)...)
 	r.Proxies = l.proxies(t)
 	r.Silent = l.silent(t)
 	r.Drain = l.drains(t)
 	l.noteOddities(t)
 	r.Notes = l.notes
-	return ""
+	return trouble{}
 }
 
 // nothing says that neither track has any series: that is no zero.
@@ -119,19 +125,29 @@ func (l *look) nothing() string {
 	if l.unusable() > 0 {
 		return fmt.Sprintf("no sample of %s is a number of requests", l.p.ends)
 	}
-	if l.p.backend == "" {
+	if l.p.perPod() {
 		return fmt.Sprintf("no samples of %s for any of the %d live pods", l.p.ends, len(l.pods))
 	}
 	metrics := l.p.ends
 	if l.p.starts != "" {
 		metrics = l.p.starts + " or " + metrics
 	}
-	return fmt.Sprintf("no samples of %s with %s %q or %q", metrics, l.p.backend, l.backends[0], l.backends[1])
+	text := fmt.Sprintf("no samples of %s with %s %q or %q", metrics, l.by.label(), l.by.text(0), l.by.text(1))
+	if l.p.hint != "" {
+		text += "; " + l.p.hint
+	}
+	return text
 }
 
 func (l *look) noteOddities(t *tally) {
-	for _, why := range l.p.cannot {
+	for _, why := range l.p.sees(l.src.Latency).Cannot {
 		l.note("%s", why)
+	}
+	if newest := slices.MaxFunc(t.units, func(a, b *unit) int { return cmp.Compare(a.newest, b.newest) }).newest; newest < l.fresh {
+		l.note("%s: the newest sample is of %s, older than 2.5 scrapes", Stale, stamp(newest))
+	}
+	if n := l.strays(t); n > 0 {
+		l.note("%g requests to the Service have no workload (%q) and are counted for neither track", n, l.by.stray)
 	}
 	if t.restarts > 0 {
 		l.note("%d counters began again from 0; what they had counted since their last sample is lost", t.restarts)
@@ -151,6 +167,18 @@ func (l *look) noteOddities(t *tally) {
 	if gap := t.spacing(); gap > l.src.Scrape.Milliseconds()*3/2 {
 		l.note("samples come every %s, and the source is configured with %s", time.Duration(gap)*time.Millisecond, l.src.Scrape)
 	}
+}
+
+// strays are the finished requests to the managed service that neither track
+// can be held to.
+func (l *look) strays(t *tally) float64 {
+	f := l.family(roleEnds)
+	scrapes := scrapeTimes(f.series, f.stray)
+	n := 0.0
+	for _, s := range f.stray {
+		n += l.grown(s, t.span, scrapes[s.target], nil, &oddities{})
+	}
+	return n
 }
 
 func (l *look) unusable() int {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/prometheus/common/model"
+
 	"github.com/shifter-dev/shifter/internal/drain"
 	"github.com/shifter-dev/shifter/internal/release"
 )
@@ -19,6 +21,8 @@ type Sees struct {
 	Errors bool `json:"errors"`
 	// Starts: new requests per proxy and track, so that a split can be shown.
 	Starts bool `json:"starts"`
+	// Latency: how many requests took longer than the bounds of a histogram.
+	Latency bool `json:"latency"`
 	// InFlight names the signals for requests in flight, best first.
 	InFlight []drain.Source `json:"inFlight"`
 	// Cannot says in sentences what is missing.
@@ -33,74 +37,54 @@ type provider struct {
 	ends   string // counter of requests finished, with a code
 	active string // gauge of requests in flight, per proxy and backend
 	app    string // gauge of requests in flight, per pod
+	slow   string // bucket counters of durations
 
-	// endsOnly is one more matcher on ends.
+	// endsOnly is one more matcher on ends: that the label of the code is there.
 	endsOnly string
-	// code is the label of ends that tells errors from the rest.
+	// code is the label of ends that tells errors from the rest, and bad how;
+	// nil means class 5.
 	code string
-	// backend is the label that names a track's backend, and backendOf writes
-	// it. Without them ends are counted per pod of the track.
-	backend   string
-	backendOf func(t release.BoundTrack, domain string) (string, error)
+	bad  func(code string, m model.Metric) bool
+	// slowUnit is what the bounds of slow are in, and slowPods says that the pods
+	// export it, though proxies count the rest.
+	slowUnit string
+	slowPods bool
+	// tell names the backends of the tracks. Without it requests are counted per
+	// pod of the track.
+	tell func(a release.Ask, domain string) (naming, error)
+	// clients names them for starts and active, where these differ.
+	clients func(a release.Ask, domain string) (naming, error)
 	// proxy holds the labels that name a proxy; the first one present counts.
 	proxy []string
+	// apart asks for each family with a query of its own, where no latency is
+	// read. Else families of one kind of target share one.
+	apart bool
 	// difference: requests begun minus finished are those in flight.
 	difference bool
-	cannot     []string
+	// hint is the way out when there is nothing to see.
+	hint   string
+	cannot []string
+	// slowCannot is what its latency is not.
+	slowCannot []string
 }
+
+// perPod reports whether requests are counted by the pods of the tracks.
+func (p provider) perPod() bool { return p.tell == nil }
 
 // appGauge is what an application that can be drained well exports itself.
 const appGauge = "http_requests_in_flight"
 
+// Units of the bounds of histograms.
+const (
+	inSeconds = "s"
+	inMillis  = "ms"
+)
+
 // podLabels name a pod, by custom; an instance names it when nothing else does.
 var podLabels = []string{"pod", "kubernetes_pod_name", "pod_name", "instance"}
 
-// providers are all templates. To add a mesh, add a row, a golden file of its
-// queries and a recorded answer.
-var providers = []provider{
-	{
-		name:      "sandbox",
-		starts:    "sandbox_proxy_requests_started_total",
-		ends:      "sandbox_proxy_requests_total",
-		active:    "sandbox_proxy_requests_active",
-		app:       appGauge,
-		code:      "code",
-		backend:   "backend",
-		backendOf: sandboxBackend,
-		proxy:     []string{"proxy"},
-		// Its proxy finishes every request that it begins, also those that a
-		// client gives up.
-		difference: true,
-	},
-	{
-		// Envoy under Istio, as gateway or sidecar (lab/README.md). Its stats
-		// must be let through by proxyStatsMatcher.
-		name:   "envoy",
-		starts: "envoy_cluster_upstream_rq_total",
-		// One name holds two label sets, response_code_class and response_code,
-		// that count the same requests: without the matcher all count twice.
-		ends:      "envoy_cluster_upstream_rq",
-		endsOnly:  `response_code_class!=""`,
-		active:    "envoy_cluster_upstream_rq_active",
-		app:       appGauge,
-		code:      "response_code_class",
-		backend:   "cluster_name",
-		backendOf: envoyCluster,
-		proxy:     podLabels,
-		// No difference: a request that is reset or retried is begun and never
-		// finished by these counters, so theirs never returns to 0.
-	},
-	{
-		name:   "app",
-		ends:   "http_requests_total",
-		app:    appGauge,
-		code:   "code",
-		cannot: []string{"it has no counter of begun requests per proxy: a split cannot be shown, and finished requests stand in for new ones", "it sees only requests that reached a pod that is still alive"},
-	},
-}
-
 func providerNamed(name string) (provider, error) {
-	for _, p := range providers {
+	for _, p := range providers() {
 		if p.name == name {
 			return p, nil
 		}
@@ -110,15 +94,22 @@ func providerNamed(name string) (provider, error) {
 
 // Providers lists the names of the templates.
 func Providers() []string {
-	out := make([]string, 0, len(providers))
-	for _, p := range providers {
+	all := providers()
+	out := make([]string, 0, len(all))
+	for _, p := range all {
 		out = append(out, p.name)
 	}
 	return out
 }
 
-func (p provider) sees() Sees {
-	s := Sees{Provider: p.name, Errors: p.ends != "", Starts: p.starts != "", Cannot: slices.Clone(p.cannot)}
+func (p provider) sees(latency bool) Sees {
+	s := Sees{
+		Provider: p.name, Errors: p.ends != "", Starts: p.starts != "", Latency: latency && p.slow != "",
+		Cannot: slices.Clone(p.cannot),
+	}
+	if s.Latency {
+		s.Cannot = append(s.Cannot, p.slowCannot...)
+	}
 	if p.app != "" {
 		s.InFlight = append(s.InFlight, drain.SourceApp)
 	}
@@ -131,20 +122,6 @@ func (p provider) sees() Sees {
 	return s
 }
 
-func sandboxBackend(t release.BoundTrack, _ string) (string, error) {
-	if t.Subset != "" {
-		return "", fmt.Errorf("the provider sandbox cannot tell subsets apart, and Service %q is used with subset %q", t.Service, t.Subset)
-	}
-	return t.Namespace + "/" + t.Service, nil
-}
-
-func envoyCluster(t release.BoundTrack, domain string) (string, error) {
-	if t.Port <= 0 || t.Port > 65535 {
-		return "", fmt.Errorf("the provider envoy needs the port of Service %q, and %d is none", t.Service, t.Port)
-	}
-	return fmt.Sprintf("outbound|%d|%s|%s.%s.svc.%s", t.Port, t.Subset, t.Service, t.Namespace, domain), nil
-}
-
 // role says what a family of series is for.
 type role string
 
@@ -153,14 +130,22 @@ const (
 	roleEnds   role = "requests finished"
 	roleActive role = "requests in flight at the proxies"
 	roleApp    role = "requests in flight in the pods"
+	roleSlow   role = "durations of requests"
 )
 
 // family is one metric of one look: its query, then its series.
 type family struct {
-	role   role
-	metric string
-	query  string
-	series []series
+	role     role
+	metric   string
+	matchers []string
+	seconds  int64 // how far back it is read
+	// oldest is the time before which its samples are not used.
+	oldest int64
+	// bare series have no label for the code and count what others count too.
+	skipBare bool
+	series   []series
+	// stray series are of the managed service and of neither track.
+	stray []series
 	// problem is what is wrong with the answer, if anything.
 	problem string
 	// copiedUntil is the time until which series were there twice, if they are
@@ -174,46 +159,99 @@ type family struct {
 // sample counts.
 func (f family) gauge() bool { return f.role == roleActive || f.role == roleApp }
 
-// byPod reports whether the family's series belong to a track by their pod.
-func (p provider) byPod(r role) bool {
-	return r == roleApp || p.backend == ""
+// request is one query, and the families that it answers for.
+type request struct {
+	query    string
+	families []int
 }
 
-// families builds the queries. Counters are read over the whole span, gauges
-// over the shortest.
-func (l *look) buildFamilies(span, shortest int64) error {
-	add := func(r role, metric string, seconds int64, matchers ...string) {
-		if metric == "" {
-			return
-		}
-		l.families = append(l.families, family{
-			role: r, metric: metric,
-			query: fmt.Sprintf("%s{%s}[%ds]", metric, strings.Join(matchers, ","), seconds),
-		})
+// byPod reports whether the family's series belong to a track by their pod.
+func (p provider) byPod(r role) bool {
+	return r == roleApp || p.perPod() || r == roleSlow && p.slowPods
+}
+
+// naming returns how the series of a family that is not by pod are named.
+func (l *look) naming(r role) naming {
+	if l.p.clients != nil && (r == roleStarts || r == roleActive) {
+		return l.clients
 	}
+	return l.by
+}
+
+// buildFamilies lists what is read. Counters are read over the whole span,
+// gauges over the shortest.
+func (l *look) buildFamilies(span, shortest int64) error {
 	pods, err := l.podMatchers()
 	if err != nil {
 		return err
 	}
-	if l.p.backend == "" {
-		if pods != nil {
-			add(roleEnds, l.p.ends, span, pods...)
-			add(roleApp, l.p.app, shortest, pods...)
+	add := func(r role, metric string, seconds int64) {
+		matchers := pods
+		if !l.p.byPod(r) {
+			matchers = l.naming(r).matchers()
 		}
-		return nil
+		if metric == "" || matchers == nil {
+			return
+		}
+		l.families = append(l.families, family{role: r, metric: metric, matchers: matchers, seconds: seconds})
 	}
-	backends := is(l.p.backend, l.backends[:]...)
-	add(roleStarts, l.p.starts, span, backends)
-	if l.p.endsOnly == "" {
-		add(roleEnds, l.p.ends, span, backends)
-	} else {
-		add(roleEnds, l.p.ends, span, backends, l.p.endsOnly)
+	if !l.p.perPod() {
+		add(roleStarts, l.p.starts, span)
 	}
-	add(roleActive, l.p.active, shortest, backends)
-	if pods != nil {
-		add(roleApp, l.p.app, shortest, pods...)
+	add(roleEnds, l.p.ends, span)
+	if l.src.Latency {
+		add(roleSlow, l.p.slow, span)
 	}
+	if !l.p.perPod() {
+		add(roleActive, l.p.active, shortest)
+	}
+	add(roleApp, l.p.app, shortest)
+	l.buildRequests()
 	return nil
+}
+
+// buildRequests writes the queries: one for each family, or one for all that
+// have the same labels. What one query answers is of one moment.
+func (l *look) buildRequests() {
+	apart := l.p.apart && !l.src.Latency
+	of := map[string]int{}
+	for i := range l.families {
+		f := &l.families[i]
+		f.oldest = l.oldest
+		key := strconv.Itoa(i)
+		if !apart {
+			key = strings.Join(f.matchers, ",")
+			f.oldest = l.now - 1000*f.seconds
+			f.skipBare = f.role == roleEnds && l.p.endsOnly != ""
+		} else if f.role == roleEnds && l.p.endsOnly != "" {
+			f.matchers = append(f.matchers, l.p.endsOnly)
+		}
+		n, ok := of[key]
+		if !ok {
+			n = len(l.requests)
+			of[key] = n
+			l.requests = append(l.requests, request{})
+		}
+		l.requests[n].families = append(l.requests[n].families, i)
+	}
+	for i := range l.requests {
+		l.requests[i].query = l.queryFor(l.requests[i].families)
+	}
+}
+
+func (l *look) queryFor(families []int) string {
+	first := l.families[families[0]]
+	if len(families) == 1 {
+		return fmt.Sprintf("%s{%s}[%ds]", first.metric, strings.Join(first.matchers, ","), first.seconds)
+	}
+	var names []string
+	var longest int64
+	for _, i := range families {
+		names = append(names, l.families[i].metric)
+		longest = max(longest, l.families[i].seconds)
+	}
+	matchers := append([]string{is(model.MetricNameLabel, names...)}, first.matchers...)
+	return fmt.Sprintf("{%s}[%ds]", strings.Join(matchers, ","), longest)
 }
 
 // nameTracks checks every name that goes into a query and notes which backend
@@ -221,26 +259,18 @@ func (l *look) buildFamilies(span, shortest int64) error {
 func (l *look) nameTracks() error {
 	for t, b := range l.ask.Binding.Tracks {
 		track := release.Track(t)
-		if !isLabel(b.Namespace) {
+		switch {
+		case !isLabel(b.Namespace):
 			return fmt.Errorf("the %s's namespace %q is not a DNS label", track, b.Namespace)
-		}
-		if l.p.backend == "" {
-			continue
-		}
-		if !isLabel(b.Service) {
+		case l.p.perPod():
+		case !isLabel(b.Service):
 			return fmt.Errorf("the %s's Service %q is not a DNS label", track, b.Service)
-		}
-		if b.Subset != "" && !isLabel(b.Subset) {
+		case b.Subset != "" && !isLabel(b.Subset):
 			return fmt.Errorf("the %s's subset %q is not a DNS label", track, b.Subset)
 		}
-		name, err := l.p.backendOf(b, l.src.Domain)
-		if err != nil {
-			return fmt.Errorf("the %s: %w", track, err)
-		}
-		l.backends[t] = name
 	}
-	if l.p.backend != "" && l.backends[release.Primary] == l.backends[release.Canary] {
-		return fmt.Errorf("both tracks are %q to the provider %s", l.backends[0], l.p.name)
+	if err := l.nameBackends(); err != nil {
+		return err
 	}
 	for t, pods := range l.ask.Pods {
 		ns := l.ask.Binding.Tracks[t].Namespace
@@ -254,6 +284,32 @@ func (l *look) nameTracks() error {
 			}
 			l.pods[id] = release.Track(t)
 		}
+	}
+	return nil
+}
+
+func (l *look) nameBackends() error {
+	l.copies = copyLabels
+	if l.p.perPod() {
+		return nil
+	}
+	var err error
+	if l.by, err = l.p.tell(l.ask, l.src.Domain); err != nil {
+		return err
+	}
+	if l.p.clients != nil {
+		if l.clients, err = l.p.clients(l.ask, l.src.Domain); err != nil {
+			return err
+		}
+	}
+	for _, n := range []naming{l.by, l.clients} {
+		if len(n.labels) > 0 && n.text(release.Primary) == n.text(release.Canary) {
+			return fmt.Errorf("both tracks are %q to the provider %s", n.text(release.Primary), l.p.name)
+		}
+		// A label that names a backend tells no copies apart.
+		l.copies = slices.DeleteFunc(slices.Clone(l.copies), func(c model.LabelName) bool {
+			return slices.Contains(n.labels, c)
+		})
 	}
 	return nil
 }

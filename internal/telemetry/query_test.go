@@ -14,26 +14,37 @@ import (
 )
 
 func TestTheQueriesOfEachProvider(t *testing.T) {
-	if got := telemetry.Providers(); !slices.Equal(got, []string{"sandbox", "envoy", "app"}) {
+	if got := telemetry.Providers(); !slices.Equal(got, []string{
+		"sandbox", "envoy", "app", "app-otel", "istio", "istio-waypoint", "envoy-gateway", "linkerd", "traefik", "contour",
+	}) {
 		t.Fatalf("providers %v: give each a golden file", got)
 	}
-	eyes := map[string]*telemetry.Eyes{}
+	eyes, latent := map[string]*telemetry.Eyes{}, map[string]*telemetry.Eyes{}
 	for _, p := range telemetry.Providers() {
-		e, err := telemetry.New([]telemetry.Source{{Name: "mesh", URL: "http://prometheus:9090/prom", Provider: p}}, slog.Default())
-		if err != nil {
-			t.Fatal(err)
+		for _, on := range []bool{false, true} {
+			e, err := telemetry.New([]telemetry.Source{{Name: "mesh", URL: "http://prometheus:9090/prom", Provider: p, Latency: on}}, slog.Default())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if on {
+				latent[p] = e
+			} else {
+				eyes[p] = e
+			}
 		}
-		eyes[p] = e
 	}
 	pods := [2][]string{{"echo-v1-7d9f-b", "echo-v1-7d9f-a"}, {"echo.v2-0"}}
 	subsets := ask(tick(0), tick(3.5))
 	subsets.Binding.Tracks = [2]release.BoundTrack{
-		{Namespace: "demo", Service: "echo", Port: 80, Subset: "v1"}, {Namespace: "demo", Service: "echo", Port: 80, Subset: "v2"},
+		{Namespace: "demo", Deployment: "echo-v1", Service: "echo", Port: 80, Subset: "v1"}, {Namespace: "demo", Deployment: "echo-v2", Service: "echo", Port: 80, Subset: "v2"},
 	}
 	plan := ask(time.Time{}, time.Time{})
 	plan.Pods = pods
 	seen := ask(tick(0), tick(3.5))
 	seen.Pods = pods
+	onTraefik := seen
+	routed(&onTraefik)
+	onTraefik.Binding.Routes = append(onTraefik.Binding.Routes, release.BoundRoute{Ref: release.RouteRef{Kind: "GRPCRoute", Namespace: "demo", Name: "echo.v2--x"}})
 	two := seen
 	two.Binding.Tracks[1].Namespace = "demo-next"
 	for name, c := range map[string]struct {
@@ -46,21 +57,35 @@ func TestTheQueriesOfEachProvider(t *testing.T) {
 		"envoy":                  {"envoy", seen},
 		"envoy-subsets":          {"envoy", subsets},
 		"app":                    {"app", seen},
+		"app-otel":               {"app-otel", seen},
+		"istio":                  {"istio", seen},
+		"istio-subsets":          {"istio", subsets},
+		"istio-two-namespaces":   {"istio", two},
+		"istio-waypoint":         {"istio-waypoint", seen},
+		"envoy-gateway":          {"envoy-gateway", seen},
+		"linkerd":                {"linkerd", seen},
+		"traefik":                {"traefik", onTraefik},
+		"contour":                {"contour", seen},
 	} {
-		t.Run(name, func(t *testing.T) {
-			qs, err := eyes[c.provider].Queries(c.ask)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var b strings.Builder
-			for _, q := range qs {
-				fmt.Fprintf(&b, "# %s\n%s\n", q.For, q.PromQL)
-				if _, _, err := selector(q.PromQL); err != nil {
-					t.Error(err)
+		for suffix, of := range map[string]map[string]*telemetry.Eyes{"": eyes, "-latency": latent} {
+			t.Run(name+suffix, func(t *testing.T) {
+				qs, err := of[c.provider].Queries(c.ask)
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-			golden(t, "queries/"+name+".golden", []byte(b.String()))
-		})
+				var b strings.Builder
+				for _, q := range qs {
+					fmt.Fprintf(&b, "# %s\n%s\n", q.For, q.PromQL)
+					if _, _, err := selector(q.PromQL); err != nil {
+						t.Error(err)
+					}
+				}
+				if suffix != "" && len(qs) > 3 {
+					t.Errorf("%d queries a look", len(qs))
+				}
+				golden(t, "queries/"+name+suffix+".golden", []byte(b.String()))
+			})
+		}
 	}
 }
 
@@ -125,6 +150,26 @@ func TestABadQuestionIsAnError(t *testing.T) {
 		"envoy without a port":   {"envoy", func(a *release.Ask) { a.Binding.Tracks[1].Port = 0 }, `the canary: the provider envoy needs the port of Service "echo-v2"`},
 		"sandbox with a subset":  {"sandbox", func(a *release.Ask) { a.Binding.Tracks[1].Subset = "v2" }, "cannot tell subsets apart"},
 		"two tracks, one name":   {"sandbox", func(a *release.Ask) { a.Binding.Tracks[1].Service = "echo-v1" }, `both tracks are "demo/echo-v1"`},
+		"envoy-gateway, subset":  {"envoy-gateway", func(a *release.Ask) { a.Binding.Tracks[1].Subset = "v2" }, "the canary: the provider envoy-gateway cannot tell subsets apart"},
+		"contour without a port": {"contour", func(a *release.Ask) { a.Binding.Tracks[0].Port = 0 }, "the primary: the provider contour needs the port"},
+		"linkerd, no deployment": {"linkerd", func(a *release.Ask) { a.Binding.Tracks[0].Deployment = "" }, "the primary: the provider linkerd counts by Deployment"},
+		"subset, no deployment": {"istio", func(a *release.Ask) {
+			subsets(a)
+			a.Binding.Tracks[1].Deployment = `x"`
+		}, "the canary: subsets are told apart by their workload"},
+		"subset of unknown": {"istio", func(a *release.Ask) {
+			subsets(a)
+			a.Binding.Tracks[1].Deployment = "unknown"
+		}, "the canary: subsets are told apart by their workload"},
+		"traefik without a route": {"traefik", func(*release.Ask) {}, "none is bound"},
+		"traefik on a VirtualService": {"traefik", func(a *release.Ask) {
+			routed(a)
+			a.Binding.Routes[0].Ref.Kind = "VirtualService"
+		}, "VirtualService demo/echo is neither"},
+		"traefik, a regexp as route": {"traefik", func(a *release.Ask) {
+			routed(a)
+			a.Binding.Routes[0].Ref.Name = ".*"
+		}, "is no name of one"},
 		"app with a bad service": {"app", func(a *release.Ask) { a.Binding.Tracks[1].Namespace = "-" }, "the canary's namespace"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,8 +200,8 @@ func TestASourceThatCannotWorkIsRefused(t *testing.T) {
 		want   string
 	}{
 		"no name":            {func(s *telemetry.Source) { s.Name = "" }, "it has no name"},
-		"no provider":        {func(s *telemetry.Source) { s.Provider = "" }, `provider "" is not known; use one of sandbox, envoy, app`},
-		"unknown provider":   {func(s *telemetry.Source) { s.Provider = "linkerd" }, `metrics source "mesh": provider "linkerd" is not known`},
+		"no provider":        {func(s *telemetry.Source) { s.Provider = "" }, `provider "" is not known; use one of sandbox, envoy, app, app-otel, istio, `},
+		"unknown provider":   {func(s *telemetry.Source) { s.Provider = "nginx" }, `metrics source "mesh": provider "nginx" is not known`},
 		"no URL":             {func(s *telemetry.Source) { s.URL = "" }, "must begin with http:// or https://"},
 		"another scheme":     {func(s *telemetry.Source) { s.URL = "file:///etc/passwd" }, `not "file"`},
 		"no host":            {func(s *telemetry.Source) { s.URL = "http:///x" }, "names no host"},

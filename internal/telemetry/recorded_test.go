@@ -96,3 +96,22 @@ func TestARecordedAppIsRead(t *testing.T) {
 	r := look(t, eyesOn(t, replay(t, files), every2s, with("app")), recordedAsk(t))
 	golden(t, "recorded/app.reading.golden", mustJSON(t, r))
 }
+
+// What a Prometheus answered over a real Envoy as Istio's gateway, while a
+// canary took over: counters and histograms of one query. The histograms trail
+// by one flush, which was a second there.
+func TestARecordedEnvoysLatencyIsRead(t *testing.T) {
+	var a release.Ask
+	if err := json.Unmarshal([]byte(recorded(t, "envoy-latency/ask.json")), &a); err != nil {
+		t.Fatal(err)
+	}
+	r := look(t, eyesOn(t, say(200, recorded(t, "envoy-latency/proxies.json")), every2s, latency), a)
+	slow := slowOf(t, r)
+	if got := total(release.Reading{Windows: r.Windows[:1]}); got != [2]counted{counts(127, 0), counts(4273, 0)} {
+		t.Errorf("errors: %v", got)
+	}
+	if got := slow[0.1]; got != [2]counted{counts(105, 1), counts(4314, 36)} || len(slow) != 18 {
+		t.Errorf("%d bounds, above 100 ms: %v", len(slow), got)
+	}
+	golden(t, "recorded/envoy-latency.reading.golden", mustJSON(t, r))
+}

@@ -35,7 +35,7 @@ func (l *look) arrivals(t *tally, track release.Track) drain.Signals {
 	from, until := int64(math.MaxInt64), int64(math.MaxInt64)
 	// Where pods count for themselves, those of the other track say nothing
 	// about this one.
-	own := l.p.backend == "" && len(l.ask.Pods[track]) > 0
+	own := l.p.perPod() && len(l.ask.Pods[track]) > 0
 	for _, u := range t.units {
 		if own && !u.any[track] {
 			continue

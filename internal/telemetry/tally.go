@@ -14,12 +14,22 @@ const never = math.MinInt64
 
 // tally is what was counted after since and up to the horizon, per unit.
 type tally struct {
-	units   []*unit // by name
-	horizon int64
+	units []*unit // by name
+	span
 
 	sawStarts, sawEnds bool
-	restarts           int // counters that fell
-	unborn             int // counters that came with their target and held something
+	oddities
+}
+
+// span is the time of the samples that count: after since, up to the horizon.
+type span struct{ since, horizon int64 }
+
+func (s span) has(at int64) bool { return at > s.since && at <= s.horizon }
+
+// oddities are what a count met.
+type oddities struct {
+	restarts int // counters that fell
+	unborn   int // counters that came with their target and held something
 }
 
 // unit is one proxy or pod: series of one scrape target, read together.
@@ -53,7 +63,7 @@ func (l *look) tally(starts, ends []series) *tally {
 	if len(t.units) == 0 {
 		return t
 	}
-	t.horizon = l.horizon(t.units)
+	t.span = span{l.since, l.horizon(t.units)}
 	byName := map[string]*unit{}
 	for _, u := range t.units {
 		u.from, u.to = u.bounds(l.since, t.horizon)
@@ -64,13 +74,13 @@ func (l *look) tally(starts, ends []series) *tally {
 		u := byName[s.unit]
 		u.starts[s.track], u.any[s.track] = true, true
 		u.sent[s.track] = u.sent[s.track] || s.moves()
-		u.begun[s.track] += l.grown(s, t, scrapes[s.target])
+		u.begun[s.track] += l.grown(s, t.span, scrapes[s.target], nil, &t.oddities)
 	}
 	for _, s := range ends {
 		u := byName[s.unit]
 		u.any[s.track] = true
 		u.sent[s.track] = u.sent[s.track] || (!t.sawStarts && s.moves())
-		n := l.grown(s, t, scrapes[s.target])
+		n := l.grown(s, t.span, scrapes[s.target], nil, &t.oddities)
 		u.ended[s.track].Requests += n
 		if s.bad {
 			u.ended[s.track].Bad += n
@@ -181,17 +191,18 @@ func scrapeTimes(families ...[]series) map[string][]int64 {
 	return out
 }
 
-// grown is what the samples after since and up to the horizon added. Each adds
-// its difference to the one before it, wherever that is: so a gap is repaid,
-// and what a look counts does not depend on where other looks are cut.
+// grown is what the samples of a span added. Each adds its difference to the one
+// before it, wherever that is: so a gap is repaid, and what a look counts does
+// not depend on where other looks are cut. Where siblings are known to have
+// begun again, so has this one.
 //
 // A weak spot: a counter that restarts and has passed its old value when it is
 // next seen counts only the difference, since nothing in its samples tells that
 // from a gap.
-func (l *look) grown(s series, t *tally, scrapes []int64) float64 {
+func (l *look) grown(s series, over span, scrapes []int64, again map[int64]bool, odd *oddities) float64 {
 	sum := 0.0
 	for i, at := range s.t {
-		if at <= l.since || at > t.horizon {
+		if !over.has(at) {
 			continue
 		}
 		switch {
@@ -201,10 +212,10 @@ func (l *look) grown(s series, t *tally, scrapes []int64) float64 {
 			sum += s.v[0]
 		case i == 0:
 			if s.v[0] > 0 {
-				t.unborn++
+				odd.unborn++
 			}
-		case s.v[i] < s.v[i-1]:
-			t.restarts++
+		case s.v[i] < s.v[i-1] || again[at]:
+			odd.restarts++
 			sum += s.v[i]
 		default:
 			sum += s.v[i] - s.v[i-1]
@@ -258,11 +269,11 @@ func (l *look) windows(t *tally) []release.TrackWindow {
 			Metric: analysis.MetricErrors, Stratum: u.name,
 			From: at(u.from), To: at(u.to), Counts: u.ended,
 		}
-		if l.p.backend != "" {
+		if !l.p.perPod() {
 			out = append(out, w)
 			continue
 		}
-		w.Stratum = "pods"
+		w.Stratum = stratumPods
 		if len(out) == 0 {
 			out = append(out, w)
 			continue
@@ -271,6 +282,9 @@ func (l *look) windows(t *tally) []release.TrackWindow {
 	}
 	return out
 }
+
+// stratumPods is the one stratum of all pods.
+const stratumPods = "pods"
 
 // pool adds a pod's window to that of all pods. It begins where the last one of
 // them begins, so that the windows of looks that follow each other meet.
@@ -299,7 +313,7 @@ func (l *look) proxies(t *tally) []release.ProxyLook {
 
 // silent names the proxies that were scraped and are not any more.
 func (l *look) silent(t *tally) []string {
-	if l.p.backend == "" {
+	if l.p.perPod() {
 		return nil // pods that are not seen are missing from the drain's signals
 	}
 	var out []string

@@ -41,8 +41,13 @@ type Source struct {
 	MaxBytes int64
 	// Domain is the cluster's DNS domain, part of Envoy's cluster names.
 	Domain string
-	// Client is the way to the source, with its credentials. Nil means plain
-	// HTTP without proxies.
+	// Latency reads the histograms too, and puts families of one kind of target
+	// into one query. Without it durations are not seen.
+	Latency bool
+	// Access is how to be let in.
+	Access Access
+	// Client is the way to the source. Nil means HTTP without proxies, with the
+	// certificates of Access.
 	Client http.RoundTripper
 }
 
@@ -145,11 +150,11 @@ func (e *Eyes) Scrape(ref release.MetricsRef) (time.Duration, string, error) {
 
 // Sees says what can be seen by way of a source.
 func (e *Eyes) Sees(ref release.MetricsRef) (Sees, error) {
-	_, p, err := e.find(ref)
+	s, p, err := e.find(ref)
 	if err != nil {
 		return Sees{}, err
 	}
-	return p.sees(), nil
+	return p.sees(s.Latency), nil
 }
 
 // Query is one query and what it is for.
@@ -172,9 +177,13 @@ func (e *Eyes) Queries(a release.Ask) ([]Query, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Query, 0, len(l.families))
-	for _, f := range l.families {
-		out = append(out, Query{For: string(f.role), PromQL: f.query})
+	out := make([]Query, 0, len(l.requests))
+	for _, q := range l.requests {
+		var roles []string
+		for _, i := range q.families {
+			roles = append(roles, string(l.families[i].role))
+		}
+		out = append(out, Query{For: strings.Join(roles, ", "), PromQL: q.query})
 	}
 	return out, nil
 }
@@ -195,19 +204,16 @@ func (e *Eyes) Look(ctx context.Context, a release.Ask) (release.Reading, error)
 	if err != nil {
 		return release.Reading{}, err
 	}
-	trouble := l.fetch(ctx, e.log)
+	bad := l.fetch(ctx, e.log)
 	if err := ctx.Err(); err != nil {
 		return release.Reading{}, fmt.Errorf("metrics source %q: the look was ended: %w", s.Name, err)
 	}
 	r := release.Reading{Asked: a.Now, Scrape: s.Scrape}
-	if trouble == "" {
-		trouble = l.read(&r)
+	if !bad.is() {
+		bad = l.read(&r)
 	}
-	if trouble != "" {
-		return release.Reading{
-			Asked: a.Now, Scrape: s.Scrape,
-			Trouble: fmt.Sprintf("metrics source %q: %s", s.Name, trouble),
-		}, nil
+	if bad.is() {
+		return release.Reading{Asked: a.Now, Scrape: s.Scrape, Trouble: bad.about(s.Name)}, nil
 	}
 	return r, nil
 }

@@ -136,7 +136,7 @@ func TestWhatTheSourceDoesWrongIsTrouble(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := look(t, eyesOn(t, c.answer), ask(tick(8), now))
-			if !strings.Contains(r.Trouble, c.want) || !strings.HasPrefix(r.Trouble, `metrics source "mesh": `) {
+			if !strings.Contains(r.Trouble, c.want) || !strings.Contains(r.Trouble, `: metrics source "mesh": `) {
 				t.Errorf("trouble %q, want %q", r.Trouble, c.want)
 			}
 			for _, leak := range []string{secret, "parse error", "too many samples", "127.0.0.1"} {
