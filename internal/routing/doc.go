@@ -4,8 +4,9 @@
 // The edit is pure and comes first: [Find] takes a route as it was read and says
 // in which rules the managed pair stands and how it is divided, and
 // [Split.SetShare] makes the one JSON Patch that moves it. [Routes] is the thin
-// client around them. It satisfies the engine's Router and Watcher and
-// preflight's Routes by shape.
+// client around them, which reads from a mirror while a Watch keeps one that is
+// current, and live before it writes. It satisfies the engine's Router and Watcher
+// and preflight's Routes by shape.
 //
 // Invariant: of a route's spec only the weights of the managed pair change, and
 // only while everything that the patch relies on is as it was read. Each patch

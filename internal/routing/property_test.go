@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 
+	"github.com/shifter-dev/shifter/internal/kubetest"
 	"github.com/shifter-dev/shifter/internal/release"
 	"github.com/shifter-dev/shifter/internal/routing"
-	"github.com/shifter-dev/shifter/internal/workload/kubetest"
 )
 
 // onlyOursDiffers fails when a patch changed anything but weights and what we

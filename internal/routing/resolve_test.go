@@ -10,9 +10,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/shifter-dev/shifter/internal/kubetest"
 	"github.com/shifter-dev/shifter/internal/release"
 	"github.com/shifter-dev/shifter/internal/routing"
-	"github.com/shifter-dev/shifter/internal/workload/kubetest"
 )
 
 func TestResolveBindsARouteAsItIs(t *testing.T) {

@@ -9,12 +9,14 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/shifter-dev/shifter/internal/kube"
 	"github.com/shifter-dev/shifter/internal/release"
 )
 
@@ -24,14 +26,18 @@ type Config struct {
 	Domain string
 	// Timeout bounds each call, within its caller's deadline; zero means 10 s.
 	Timeout time.Duration
+	// Mirrors says how long what Watch follows is kept, and what is waited for; its
+	// Timeout, Strip and Logger are ours.
+	Mirrors kube.MirrorsConfig
 	// Logger is told of watches that end; nil discards.
 	Logger *slog.Logger
 }
 
 // Routes reads and sets splits in a cluster.
 type Routes struct {
-	client dynamic.Interface
-	cfg    Config
+	client  dynamic.Interface
+	cfg     Config
+	mirrors *kube.Mirrors
 
 	mu sync.Mutex
 	// tracks are the backends that a release means in a route, by its UID: an
@@ -52,7 +58,8 @@ func New(client dynamic.Interface, cfg Config) *Routes {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Routes{client: client, cfg: cfg, tracks: map[string][2]Backend{}}
+	cfg.Mirrors.Timeout, cfg.Mirrors.Strip, cfg.Mirrors.Logger = cfg.Timeout, strip, cfg.Logger
+	return &Routes{client: client, cfg: cfg, mirrors: kube.NewMirrors(client, cfg.Mirrors), tracks: map[string][2]Backend{}}
 }
 
 // NewClient makes a dynamic client that sends each patch once: what a patch
@@ -80,17 +87,77 @@ func (c patchOnce) Patch(t types.PatchType) *rest.Request { return c.Interface.P
 
 // Read looks at every bound route, in order. One that is gone, or another object
 // by UID, has unknown facts with the reason.
+//
+// While a Watch of the route lasts and its mirror is current (see [kube.Mirrors]),
+// the answer comes from there and costs no call; otherwise the route is read live.
+// A fact is as old as the look in both: a mirror that is current would have heard
+// of a change, so what it shows is so now, however long ago it last changed.
+//
+// That is good enough for a look right before an effect. A write of a route reads
+// it live, decides on that, and is taken only while all it relies on is still so:
+// nothing that was looked at here weakens it, and a mirror that lags costs a
+// conflict and another turn. What a mirror shows is never older than what this
+// process last wrote, so no decision is taken on weights that we have changed
+// since. What is left are effects on Deployments that go by a route's weights (a
+// track is made smaller, or undone): the API server cannot test those, with a live
+// look neither. Against a change by others in between stand that the weights must
+// be shown by the data plane too, and the drain seen quiet, which are measured
+// anew, and that a mirror lags by milliseconds. It lags by the bound of Mirrors when
+// its connection dies in silence, but the live read that every write begins with
+// takes the same connection as a rule (HTTP/2), and then fails. Whoever wants no
+// more than a call's time in between asks ReadLive.
 func (r *Routes) Read(ctx context.Context, b release.Binding) ([]release.RouteState, error) {
+	until := r.mirrors.Patience()
+	return r.readAll(ctx, b, func(ref release.RouteRef) (kind, *unstructured.Unstructured, time.Time, error) {
+		return r.see(ctx, ref, until)
+	})
+}
+
+// ReadLive is Read without mirrors: a call for each route.
+func (r *Routes) ReadLive(ctx context.Context, b release.Binding) ([]release.RouteState, error) {
+	return r.readAll(ctx, b, func(ref release.RouteRef) (kind, *unstructured.Unstructured, time.Time, error) {
+		return r.seeLive(ctx, ref)
+	})
+}
+
+// sight is one look at a route, and its time.
+type sight func(release.RouteRef) (kind, *unstructured.Unstructured, time.Time, error)
+
+func (r *Routes) readAll(ctx context.Context, b release.Binding, see sight) ([]release.RouteState, error) {
+	if err := kube.Ended(ctx); err != nil {
+		return nil, fmt.Errorf("reading the routes: %w", err)
+	}
 	out := make([]release.RouteState, 0, len(b.Routes))
 	for _, br := range b.Routes {
 		r.remember(br.UID, bound(b.Tracks), true)
-		s, err := r.look(ctx, br, b)
+		s, err := r.look(br, b, see)
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", br.Ref, err)
 		}
 		out = append(out, s)
 	}
 	return out, nil
+}
+
+// see reads a route from its mirror if that is current, and live otherwise.
+func (r *Routes) see(ctx context.Context, ref release.RouteRef, until time.Time) (kind, *unstructured.Unstructured, time.Time, error) {
+	if k, ok := kindOf(ref.Kind); ok {
+		s, current := r.mirrors.Read(ctx, selection(k, ref), until)
+		switch {
+		case !current:
+		case len(s.Objects) == 0:
+			return k, nil, s.At, kube.Explain(apierrors.NewNotFound(k.resource.GroupResource(), ref.Name))
+		default:
+			return k, s.Objects[0], s.At, nil
+		}
+	}
+	return r.seeLive(ctx, ref)
+}
+
+func (r *Routes) seeLive(ctx context.Context, ref release.RouteRef) (kind, *unstructured.Unstructured, time.Time, error) {
+	now := time.Now() // what is seen is at least as new
+	k, obj, err := r.get(ctx, ref)
+	return k, obj, now, err
 }
 
 // remember keeps what a release means by its tracks. A request that is only
@@ -110,9 +177,8 @@ func (r *Routes) remembered(uid string) ([2]Backend, bool) {
 	return t, ok
 }
 
-func (r *Routes) look(ctx context.Context, br release.BoundRoute, b release.Binding) (release.RouteState, error) {
-	now := time.Now() // what is seen is at least as new
-	k, obj, err := r.get(ctx, br.Ref)
+func (r *Routes) look(br release.BoundRoute, b release.Binding, see sight) (release.RouteState, error) {
+	k, obj, now, err := see(br.Ref)
 	switch {
 	case err == nil:
 	case missing(err):
@@ -168,16 +234,19 @@ func (r *Routes) get(ctx context.Context, ref release.RouteRef) (kind, *unstruct
 	if !ok {
 		return k, nil, fmt.Errorf("%w: kind %q cannot be shifted", release.ErrRefused, ref.Kind)
 	}
-	if err := answered(ctx); err != nil {
+	ctx, cancel, err := kube.Within(ctx, r.cfg.Timeout)
+	if err != nil {
 		return k, nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	obj, err := r.client.Resource(k.resource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-	if notServed(err) {
+	if kube.NotServed(err) {
 		return k, nil, fmt.Errorf("%w: %w", release.ErrNotFound, unknownKind{k})
 	}
-	return k, obj, explain(err)
+	if err == nil { // no mirror shows an older one from now on
+		r.mirrors.Floor(selection(k, ref), obj.GetResourceVersion())
+	}
+	return k, obj, kube.Explain(err)
 }
 
 // unknownKind is a kind that the cluster does not serve.
@@ -233,8 +302,8 @@ func (r *Routes) Mark(ctx context.Context, a release.Mark, f release.Fence) erro
 	return nil
 }
 
-// write reads the route, asks for the patch, and sends it; an empty patch is not
-// sent. The patch is tried once: whoever is told of a conflict looks again.
+// write reads the route live, asks for the patch, and sends it; an empty patch is
+// not sent. The patch is tried once: whoever is told of a conflict looks again.
 func (r *Routes) write(ctx context.Context, ref release.RouteRef, uid string, edit func(*unstructured.Unstructured) (Patch, error)) (*unstructured.Unstructured, error) {
 	k, obj, err := r.get(ctx, ref)
 	if err != nil {
@@ -255,5 +324,10 @@ func (r *Routes) write(ctx context.Context, ref release.RouteRef, uid string, ed
 	defer cancel()
 	obj, err = r.client.Resource(k.resource).Namespace(ref.Namespace).Patch(ctx, ref.Name, types.JSONPatchType, body,
 		metav1.PatchOptions{FieldManager: Manager, FieldValidation: metav1.FieldValidationStrict})
-	return obj, explain(err)
+	if err != nil { // it may have been taken, or the route is not as it looked
+		r.mirrors.Doubt(selection(k, ref))
+		return nil, kube.ExplainWrite(err)
+	}
+	r.mirrors.Floor(selection(k, ref), obj.GetResourceVersion())
+	return obj, nil
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -16,10 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/shifter-dev/shifter/internal/engine"
+	"github.com/shifter-dev/shifter/internal/kube"
+	"github.com/shifter-dev/shifter/internal/kubetest"
 	"github.com/shifter-dev/shifter/internal/release"
 	"github.com/shifter-dev/shifter/internal/routing"
 	"github.com/shifter-dev/shifter/internal/sandbox/contract"
-	"github.com/shifter-dev/shifter/internal/workload/kubetest"
 )
 
 var (
@@ -132,6 +136,7 @@ func routes(t *testing.T, s *kubetest.Server, cfg routing.Config) *routing.Route
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.Mirrors.Linger = -1 // all watches end with their test
 	return routing.New(c, cfg)
 }
 
@@ -177,19 +182,208 @@ func setWeights(o kubetest.Object, p release.Pair) {
 
 func TestRoutesKeepTheContract(t *testing.T) {
 	for kind, r := range map[string]schema.GroupVersionResource{"HTTPRoute": httpRoutes, "GRPCRoute": grpcRoutes} {
-		t.Run(kind, func(t *testing.T) {
-			contract.Router(t, func(t *testing.T) contract.RouterWorld {
-				s := cluster(t, strings.ReplaceAll(httpRoute, "HTTPRoute", kind))
-				rs := routes(t, s, routing.Config{})
-				return contract.RouterWorld{
-					Router: rs, Watcher: rs, Binding: admit(t, rs, kind),
-					Foreign: func(_ context.Context, p release.Pair) error {
-						s.Edit("kubectl", r, "demo", "app", func(o kubetest.Object) { setWeights(o, p) })
-						return nil
-					},
-				}
+		for how, mirrored := range map[string]bool{"live": false, "mirrored": true} {
+			t.Run(kind+" "+how, func(t *testing.T) {
+				contract.Router(t, func(t *testing.T) contract.RouterWorld {
+					s := cluster(t, strings.ReplaceAll(httpRoute, "HTTPRoute", kind))
+					rs := routes(t, s, routing.Config{})
+					b := admit(t, rs, kind)
+					if mirrored {
+						watch(t, rs, b)
+					}
+					return contract.RouterWorld{
+						Router: rs, Watcher: rs, Binding: b,
+						Foreign: func(ctx context.Context, p release.Pair) error {
+							s.Edit("kubectl", r, "demo", "app", func(o kubetest.Object) { setWeights(o, p) })
+							return heard(ctx, s, rs, b)
+						},
+					}
+				})
 			})
-		})
+		}
+	}
+}
+
+// watch watches a binding until the test ends.
+func watch(t *testing.T, rs *routing.Routes, b release.Binding) <-chan struct{} {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ch, err := rs.Watch(ctx, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		ended(t, ch)
+	})
+	return ch
+}
+
+// heard waits until what is read is what a live look shows.
+func heard(ctx context.Context, s *kubetest.Server, rs *routing.Routes, b release.Binding) error {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		live, err := rs.ReadLive(ctx, b)
+		if err != nil {
+			return err
+		}
+		got, err := rs.Read(ctx, b)
+		if err != nil {
+			return err
+		}
+		if reflect.DeepEqual(timeless(live), timeless(got)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("at version %d a mirror differs from a live look", s.Version())
+}
+
+// timeless are states without the times of their facts.
+func timeless(states []release.RouteState) []release.RouteState {
+	for i := range states {
+		s := &states[i]
+		for _, at := range []*time.Time{&s.Split.At, &s.Accepted.At, &s.Epoch.At, &s.Marked.At} {
+			if !at.IsZero() {
+				*at = time.Unix(1, 0)
+			}
+		}
+	}
+	return states
+}
+
+// liveReads counts the reads of single routes.
+func liveReads(s *kubetest.Server) int {
+	return len(slices.DeleteFunc(s.Asked(http.MethodGet), func(r kubetest.Request) bool { return r.Query.Has("fieldSelector") }))
+}
+
+func TestReadIsAnsweredFromTheMirrorWhileItIsCurrent(t *testing.T) {
+	s := cluster(t, httpRoute)
+	rs := routes(t, s, routing.Config{})
+	b := admit(t, rs, "HTTPRoute")
+	watch(t, rs, b)
+	before := liveReads(s)
+	for range 100 {
+		if got := look(t, rs, b); got.Split.Val[0] != none || time.Since(got.Split.At) > patience {
+			t.Fatalf("read %+v", got)
+		}
+	}
+	if n := liveReads(s) - before; n != 0 {
+		t.Errorf("%d live reads", n)
+	}
+	if _, err := rs.ReadLive(t.Context(), b); err != nil || liveReads(s) != before+1 {
+		t.Errorf("a live look is %d reads, %v", liveReads(s)-before, err)
+	}
+	for from, to := range map[release.Pair]release.Pair{none: ten} {
+		if _, err := rs.SetShare(t.Context(), share(b, from, to), fence()); err != nil {
+			t.Fatal(err)
+		}
+		if got := look(t, rs, b); got.Split.Val[0] != to {
+			t.Fatalf("after our write to %v it reads %+v", to, got.Split)
+		}
+	}
+	if n := liveReads(s) - before; n != 2 {
+		t.Errorf("%d live reads, want that of ReadLive and that of the write", n)
+	}
+}
+
+// TestOurOwnWriteIsSeenAlthoughTheWatchIsBehind writes, with and without an
+// answer, while no event comes.
+func TestOurOwnWriteIsSeenAlthoughTheWatchIsBehind(t *testing.T) {
+	s := cluster(t, httpRoute)
+	rs := routes(t, s, routing.Config{Mirrors: kube.MirrorsConfig{Patience: 20 * time.Millisecond}})
+	b := admit(t, rs, "HTTPRoute")
+	watch(t, rs, b)
+	if err := heard(t.Context(), s, rs, b); err != nil {
+		t.Fatal(err)
+	}
+	s.Hold()
+	if _, err := rs.SetShare(t.Context(), share(b, none, ten), fence()); err != nil {
+		t.Fatal(err)
+	}
+	if got := look(t, rs, b); got.Split.Val[0] != ten {
+		t.Errorf("read %+v", got.Split)
+	}
+	if err := heard(t.Context(), s, rs, b); err != nil {
+		t.Fatal(err)
+	}
+	s.Intercept = func(w http.ResponseWriter, r *http.Request) bool { // it is taken, and its answer is lost
+		if r.Method != http.MethodPatch || r.Header.Get("Again") != "" {
+			return false
+		}
+		body := s.Asked(http.MethodPatch)
+		again := r.Clone(r.Context())
+		again.Header.Set("Again", "1")
+		again.Body = io.NopCloser(strings.NewReader(body[len(body)-1].Body))
+		s.ServeHTTP(httptest.NewRecorder(), again)
+		kubetest.Refuse(w, http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "no answer", nil)
+		return true
+	}
+	if _, err := rs.SetShare(t.Context(), share(b, ten, half), fence()); !errors.Is(err, release.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	if got := look(t, rs, b); got.Split.Val[0] != half {
+		t.Errorf("read %+v", got.Split)
+	}
+}
+
+// TestAMirrorShowsWhatALiveLookDoes edits a route in all the ways that matter.
+func TestAMirrorShowsWhatALiveLookDoes(t *testing.T) {
+	s := cluster(t, httpRoute, virtualService)
+	rs := routes(t, s, routing.Config{})
+	for kind, r := range map[string]schema.GroupVersionResource{"HTTPRoute": httpRoutes, "VirtualService": virtualServices} {
+		b := admit(t, rs, kind)
+		watch(t, rs, b)
+		for what, edit := range map[string]func(){
+			"nothing": func() {},
+			"weights": func() { s.Edit("kubectl", r, "demo", "app", func(o kubetest.Object) { setWeights(o, ten) }) },
+			"notes": func() {
+				s.Edit("argocd", r, "demo", "app", func(o kubetest.Object) {
+					m := kubetest.In(o, "metadata")
+					m["annotations"] = kubetest.Object{"kubectl.kubernetes.io/last-applied-configuration": "{}", routing.EpochAnnotation: "x"}
+					m["labels"] = kubetest.Object{routing.ProgressLabel: "other"}
+				})
+			},
+			"ours": func() {
+				s.Edit("shifter", r, "demo", "app", func(o kubetest.Object) { setWeights(o, half) })
+			},
+			"deletion": func() {
+				o := s.Get(r, "demo", "app")
+				s.Delete(r, "demo", "app")
+				if err := heard(t.Context(), s, rs, b); err != nil {
+					t.Errorf("%s: %v", kind, err)
+				}
+				s.Put("kubectl", r, o)
+			},
+		} {
+			edit()
+			if err := heard(t.Context(), s, rs, b); err != nil {
+				t.Errorf("%s, %s: %v", kind, what, err)
+			}
+		}
+	}
+}
+
+func BenchmarkReadOfAMirror(b *testing.B) {
+	s := kubetest.New(b, httpRoutes)
+	s.Put("kubectl", httpRoutes, kubetest.YAML(b, httpRoute))
+	c, err := routing.NewClient(s.Config(), s.HTTP())
+	if err != nil {
+		b.Fatal(err)
+	}
+	rs := routing.New(c, routing.Config{Mirrors: kube.MirrorsConfig{Linger: -1}})
+	uid := kubetest.Text(s.Get(httpRoutes, "demo", "app"), "metadata", "uid")
+	binding := release.Binding{
+		Routes: []release.BoundRoute{{Ref: release.RouteRef{Kind: "HTTPRoute", Namespace: "demo", Name: "app"}, UID: uid}},
+		Tracks: [2]release.BoundTrack{{Namespace: "demo", Service: "app-stable", Port: 80}, {Namespace: "demo", Service: "app-canary", Port: 80}},
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	if _, err := rs.Watch(ctx, binding); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if got, err := rs.Read(ctx, binding); err != nil || !got[0].Split.Ok() {
+			b.Fatal(got, err)
+		}
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/shifter-dev/shifter/internal/kubetest"
 	"github.com/shifter-dev/shifter/internal/release"
 	"github.com/shifter-dev/shifter/internal/routing"
-	"github.com/shifter-dev/shifter/internal/workload/kubetest"
 )
 
 func TestAcceptance(t *testing.T) {

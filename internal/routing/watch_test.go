@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shifter-dev/shifter/internal/kubetest"
 	"github.com/shifter-dev/shifter/internal/release"
 	"github.com/shifter-dev/shifter/internal/routing"
-	"github.com/shifter-dev/shifter/internal/workload/kubetest"
 )
 
 const patience = 10 * time.Second
@@ -42,7 +42,7 @@ func TestAWatchIsOfOneObjectAndTellsOfDeletionAndReturn(t *testing.T) {
 	put(t, s, "kubectl", httpRoute)
 	told(t, ch, "its return")
 	for _, r := range s.Asked(http.MethodGet) {
-		if r.Query.Get("watch") != "" && r.Query.Get("fieldSelector") != "metadata.name=app" {
+		if r.Query.Get("watch") != "" && (r.Query.Get("fieldSelector") != "metadata.name=app" || r.Query.Get("allowWatchBookmarks") != "true" || r.Query.Get("timeoutSeconds") == "") {
 			t.Errorf("watched %s %v", r.Path, r.Query)
 		}
 	}
@@ -69,11 +69,14 @@ func TestAWatchThatEndsOrFailsIsTakenUpAgain(t *testing.T) {
 	rs := routes(t, s, routing.Config{})
 	b := admit(t, rs, "HTTPRoute")
 	var watches atomic.Int32
+	third := make(chan struct{}, 1)
 	s.Intercept = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Query().Get("watch") == "" {
 			return false
 		}
 		switch watches.Add(1) {
+		case 3:
+			third <- struct{}{}
 		case 1:
 			http.Error(w, "no", http.StatusForbidden)
 			return true
@@ -90,9 +93,7 @@ func TestAWatchThatEndsOrFailsIsTakenUpAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for watches.Load() < 3 {
-		told(t, ch, "a watch that is taken up again")
-	}
+	told(t, third, "a watch that is taken up again")
 	for len(ch) > 0 {
 		told(t, ch, "what it began with")
 	}

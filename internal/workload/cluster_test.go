@@ -18,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/shifter-dev/shifter/internal/kubetest"
 	"github.com/shifter-dev/shifter/internal/release"
 	"github.com/shifter-dev/shifter/internal/workload"
-	"github.com/shifter-dev/shifter/internal/workload/kubetest"
 )
 
 var (
@@ -40,7 +40,7 @@ var (
 type cluster struct {
 	*kubetest.Server
 
-	t  *testing.T
+	t  testing.TB
 	mu sync.Mutex
 	// leaving counts the steps since a pod began to terminate.
 	leaving map[string]int
@@ -48,7 +48,7 @@ type cluster struct {
 	idle    bool // the controller does nothing
 }
 
-func newCluster(t *testing.T) *cluster {
+func newCluster(t testing.TB) *cluster {
 	t.Helper()
 	c := &cluster{
 		Server: kubetest.New(t, deployments, replicaSets, pods, services, endpointSlices, autoscalers, scaledObjects, canaries, rollouts),
@@ -68,6 +68,7 @@ func (c *cluster) workloads(cfg workload.Config) *workload.Workloads {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	cfg.Mirrors.Linger = -1 // all watches end with their test
 	return workload.New(client, cfg)
 }
 

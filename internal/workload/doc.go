@@ -3,7 +3,8 @@
 // Watcher and preflight's Workloads by shape.
 //
 // A look at a track is four reads: the Deployment, its ReplicaSets, its pods and
-// the EndpointSlices of its Service, the lists by label selector and in pages.
+// the EndpointSlices of its Service, the lists by label selector and in pages; or
+// none, while a Watch lasts and the mirrors that it keeps are current.
 // What they mean is pure (a snapshot and its facts): a pod is the track's when
 // the ReplicaSet that controls it is controlled by the Deployment, whatever
 // other pods the selectors may reach; a template is named by the hash of the

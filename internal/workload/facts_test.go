@@ -8,15 +8,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shifter-dev/shifter/internal/kubetest"
 	"github.com/shifter-dev/shifter/internal/release"
 	"github.com/shifter-dev/shifter/internal/workload"
-	"github.com/shifter-dev/shifter/internal/workload/kubetest"
 )
 
 // written is a cluster without a controller: what a test writes is what there
 // is. The Deployment app has UID d and the ReplicaSets new (live, revision 2) and
 // old.
-func written(t *testing.T, more string) *cluster {
+func written(t testing.TB, more string) *cluster {
 	t.Helper()
 	c := newCluster(t)
 	c.idle = true

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/shifter-dev/shifter/internal/kube"
 	"github.com/shifter-dev/shifter/internal/release"
 )
 
@@ -97,13 +97,13 @@ func (r *resolver) unless(err error, t release.Track, field, code, what string) 
 func (r *resolver) track(ctx context.Context, t release.Track) error {
 	want := r.spec.Tracks[t]
 	n := name{r.namespace, want.Deployment}
-	now := time.Now()
-	obj, err := r.w.get(ctx, deployments, n.namespace, n.deployment)
+	live := source{w: r.w}
+	obj, now, err := live.one(ctx, n)
 	if err != nil {
 		return r.unless(err, t, "deployment", "deploymentNotFound", n.String())
 	}
 	c := candidate{}
-	if c.snapshot, err = r.w.snapshot(ctx, obj, want.Service, now); err != nil {
+	if c.snapshot, err = live.snapshot(ctx, obj, want.Service, now); err != nil {
 		return r.unless(err, t, "deployment", "deploymentNotFound", "what belongs to "+n.String())
 	}
 	what := fmt.Sprintf("Service %s/%s", r.namespace, want.Service)
@@ -274,7 +274,7 @@ func refers(o unstructured.Unstructured, path []string, deployment string) bool 
 // the first write will show it. The right to undo is not asked for here, since a
 // release without it is possible, and says so at its end.
 func (r *resolver) mayScale(ctx context.Context, t release.Track, n name) error {
-	ctx, cancel, err := r.w.bounded(ctx)
+	ctx, cancel, err := kube.Within(ctx, r.w.cfg.Timeout)
 	if err != nil {
 		return err
 	}

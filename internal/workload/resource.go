@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/shifter-dev/shifter/internal/kube"
 )
 
 // The resources that are read. The last four are of tools that a cluster may
@@ -31,21 +33,22 @@ const pageSize = 500
 
 // get reads one object.
 func (w *Workloads) get(ctx context.Context, r schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
-	ctx, cancel, err := w.bounded(ctx)
+	ctx, cancel, err := kube.Within(ctx, w.cfg.Timeout)
 	if err != nil {
 		return nil, err
 	}
 	defer cancel()
 	obj, err := w.client.Resource(r).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("reading %s %s/%s: %w", r.Resource, namespace, name, explain(err))
+		return nil, fmt.Errorf("reading %s %s/%s: %w", r.Resource, namespace, name, kube.Explain(err))
 	}
+	unmanage(obj)
 	return obj, nil
 }
 
 // list reads all objects that a selector reaches, page by page.
 func (w *Workloads) list(ctx context.Context, r schema.GroupVersionResource, namespace, selector string) ([]unstructured.Unstructured, error) {
-	ctx, cancel, err := w.bounded(ctx)
+	ctx, cancel, err := kube.Within(ctx, w.cfg.Timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +58,10 @@ func (w *Workloads) list(ctx context.Context, r schema.GroupVersionResource, nam
 	for {
 		page, err := w.in(r, namespace).List(ctx, opts)
 		if err != nil {
-			return nil, fmt.Errorf("listing %s in namespace %s: %w", r.GroupResource(), namespace, explain(err))
+			return nil, fmt.Errorf("listing %s in namespace %s: %w", r.GroupResource(), namespace, kube.Explain(err))
+		}
+		for i := range page.Items {
+			unmanage(&page.Items[i])
 		}
 		out = append(out, page.Items...)
 		if opts.Continue = page.GetContinue(); opts.Continue == "" {
@@ -64,16 +70,18 @@ func (w *Workloads) list(ctx context.Context, r schema.GroupVersionResource, nam
 	}
 }
 
+// unmanage drops the managed fields, which are large and nobody's business here.
+func unmanage(obj *unstructured.Unstructured) {
+	unstructured.RemoveNestedField(obj.Object, "metadata", "managedFields")
+}
+
 func (w *Workloads) in(r schema.GroupVersionResource, namespace string) dynamic.ResourceInterface {
 	return w.client.Resource(r).Namespace(namespace)
 }
 
-// decode reads what a narrow type asks for of an object. Managed fields are
-// large and nobody's business here.
+// decode reads what a narrow type asks for of an object, which may be a mirror's
+// and stays as it is.
 func decode(obj *unstructured.Unstructured, into any) error {
-	if m, ok := obj.Object["metadata"].(map[string]any); ok {
-		delete(m, "managedFields")
-	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, into); err != nil {
 		return fmt.Errorf("%s %s/%s cannot be read: %w", obj.GetKind(), obj.GetNamespace(), obj.GetName(), err)
 	}

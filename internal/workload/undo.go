@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/shifter-dev/shifter/internal/kube"
 	"github.com/shifter-dev/shifter/internal/release"
 )
 
@@ -29,7 +30,8 @@ func (w *Workloads) setTemplate(ctx context.Context, a release.SetTemplate) erro
 	if err != nil {
 		return err
 	}
-	obj, err := w.get(ctx, deployments, n.namespace, n.deployment)
+	live := source{w: w}
+	obj, _, err := live.one(ctx, n)
 	if err != nil {
 		return err
 	}
@@ -40,7 +42,7 @@ func (w *Workloads) setTemplate(ctx context.Context, a release.SetTemplate) erro
 	if err != nil {
 		return err
 	}
-	sets, err := w.owned(ctx, d)
+	sets, err := live.owned(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -52,16 +54,18 @@ func (w *Workloads) setTemplate(ctx context.Context, a release.SetTemplate) erro
 	if err != nil {
 		return fmt.Errorf("writing the patch out: %w", err)
 	}
-	ctx, cancel, err := w.bounded(ctx)
+	ctx, cancel, err := kube.Within(ctx, w.cfg.Timeout)
 	if err != nil {
 		return err
 	}
 	defer cancel()
-	_, err = w.in(deployments, n.namespace).Patch(ctx, n.deployment, types.JSONPatchType, body,
+	obj, err = w.in(deployments, n.namespace).Patch(ctx, n.deployment, types.JSONPatchType, body,
 		metav1.PatchOptions{FieldManager: Manager, FieldValidation: metav1.FieldValidationStrict})
-	if err != nil {
-		return fmt.Errorf("patching %s: %w", n, explain(err))
+	if err != nil { // it may have been taken, or the Deployment is not as it looked
+		w.mirrors.Doubt(ofName(n))
+		return fmt.Errorf("patching %s: %w", n, kube.ExplainWrite(err))
 	}
+	w.mirrors.Floor(ofName(n), obj.GetResourceVersion())
 	return nil
 }
 

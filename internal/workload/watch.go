@@ -2,133 +2,154 @@ package workload
 
 import (
 	"context"
-	"errors"
-	"math/rand/v2"
 	"sync"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/shifter-dev/shifter/internal/kube"
 	"github.com/shifter-dev/shifter/internal/release"
 )
 
 // Watch tells that something of the tracks may have changed: the Deployments,
-// their pods, and the endpoints of their Services, each watched by name or
-// label. A watch that ends is taken up again without haste, and tells then too,
-// since something may have been missed. The channel is closed when ctx ends.
+// their ReplicaSets and pods, and the endpoints of their Services. For as long as
+// it lasts a mirror of each is kept, which Read is answered from. The channel is
+// closed when ctx ends.
 func (w *Workloads) Watch(ctx context.Context, b release.Binding) (<-chan struct{}, error) {
-	_, cancel, err := w.bounded(ctx)
-	if err != nil {
+	if err := kube.Ended(ctx); err != nil {
 		return nil, err
 	}
-	cancel()
-	changed := make(chan struct{}, 1)
-	var all sync.WaitGroup
-	slices := map[string]bool{}
+	f := following{w: w, changed: make(chan struct{}, 1), followed: map[kube.Selection]bool{}}
 	for _, t := range b.Tracks {
 		n := name{t.Namespace, t.Deployment}
-		byName := metav1.ListOptions{FieldSelector: "metadata.name=" + n.deployment}
-		all.Go(func() {
-			w.follow(ctx, changed, func() error { return w.watchOnce(ctx, deployments, n.namespace, byName, changed) })
-		})
-		all.Go(func() {
-			w.follow(ctx, changed, func() error { return w.watchPods(ctx, n, changed) })
-		})
-		if slices[t.Service] {
-			continue // both tracks are subsets of it
-		}
-		slices[t.Service] = true
-		ofService := metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=" + t.Service}
-		all.Go(func() {
-			w.follow(ctx, changed, func() error { return w.watchOnce(ctx, endpointSlices, n.namespace, ofService, changed) })
+		f.follow(ctx, ofService(t.Namespace, t.Service), f.ring)
+		f.follow(ctx, ofName(n), func() {
+			f.followOwned(ctx, n)
+			f.ring()
 		})
 	}
 	go func() {
-		all.Wait()
-		close(changed)
+		<-ctx.Done()
+		f.end()
+		close(f.changed)
 	}()
-	return changed, nil
+	return f.changed, nil
 }
 
-// The waits between two watches. One that lasted steady ended because watches do
-// end.
-const (
-	firstWait = 500 * time.Millisecond
-	maxWait   = 30 * time.Second
-	steady    = time.Minute
-)
-
-// follow keeps a watch until ctx ends.
-func (w *Workloads) follow(ctx context.Context, changed chan<- struct{}, once func() error) {
-	for failures := 0; ctx.Err() == nil; {
-		began := time.Now()
-		err := once()
-		if ctx.Err() != nil {
-			return
-		}
-		if time.Since(began) >= steady {
-			failures = 0
-		}
-		w.cfg.Logger.Debug("a watch has ended", "err", err)
-		pause(ctx, firstWait<<min(failures, 10))
-		failures++
-		ring(changed)
-	}
+func ofName(n name) kube.Selection {
+	return kube.Selection{Resource: deployments, Namespace: n.namespace, Name: n.deployment}
 }
 
-// pause waits, with a spread so that many do not come back at once.
-func pause(ctx context.Context, d time.Duration) {
-	d = min(d, maxWait)
-	t := time.NewTimer(d/2 + rand.N(d/2+1))
-	defer t.Stop()
+func ofService(namespace, service string) kube.Selection {
+	return kube.Selection{Resource: endpointSlices, Namespace: namespace, Labels: "kubernetes.io/service-name=" + service}
+}
+
+// ofSelector is what a Deployment's own selector reaches. It never changes.
+func ofSelector(r schema.GroupVersionResource, d deployment) kube.Selection {
+	return kube.Selection{Resource: r, Namespace: d.Metadata.Namespace, Labels: d.selector.String()}
+}
+
+// following is what one Watch follows.
+type following struct {
+	w       *Workloads
+	changed chan struct{}
+
+	mu       sync.Mutex
+	followed map[kube.Selection]bool
+	stops    []func()
+	over     bool
+}
+
+func (f *following) ring() {
 	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
-}
-
-func ring(changed chan<- struct{}) {
-	select {
-	case changed <- struct{}{}:
+	case f.changed <- struct{}{}:
 	default:
 	}
 }
 
-// watchPods watches the pods that the Deployment selects now.
-func (w *Workloads) watchPods(ctx context.Context, n name, changed chan<- struct{}) error {
-	obj, err := w.get(ctx, deployments, n.namespace, n.deployment)
-	if err != nil {
-		return err
+// follow follows a selection once: both tracks may be subsets of one Service.
+func (f *following) follow(ctx context.Context, s kube.Selection, told func()) {
+	f.mu.Lock()
+	had := f.followed[s] || f.over
+	f.followed[s] = true
+	f.mu.Unlock()
+	if had {
+		return
 	}
-	d, err := readDeployment(obj)
-	if err != nil {
-		return err
+	stop := f.w.mirrors.Follow(ctx, s, told)
+	f.mu.Lock()
+	over := f.over
+	f.stops = append(f.stops, stop)
+	f.mu.Unlock()
+	if over {
+		stop()
 	}
-	return w.watchOnce(ctx, pods, n.namespace, metav1.ListOptions{LabelSelector: d.selector.String()}, changed)
 }
 
-// watchOnce rings for every event of one watch.
-func (w *Workloads) watchOnce(ctx context.Context, r schema.GroupVersionResource, namespace string, opts metav1.ListOptions, changed chan<- struct{}) error {
-	in, err := w.in(r, namespace).Watch(ctx, opts)
-	if err != nil {
-		return err
+// followOwned follows the ReplicaSets and pods of a Deployment, once its mirror has
+// it and so its selector. That is before Read is shown the Deployment.
+func (f *following) followOwned(ctx context.Context, n name) {
+	for _, obj := range f.w.mirrors.Peek(ofName(n)) {
+		d, err := readDeployment(obj)
+		if err != nil {
+			f.w.cfg.Logger.Debug("the pods are not followed", "deployment", n.String(), "err", err)
+			continue
+		}
+		f.follow(ctx, ofSelector(replicaSets, d), f.ring)
+		f.follow(ctx, ofSelector(pods, d), f.ring)
 	}
-	defer in.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case e, open := <-in.ResultChan():
-			switch {
-			case !open:
-				return errors.New("the API server has ended it")
-			case e.Type == watch.Error:
-				return apierrors.FromObject(e.Object)
-			}
-			ring(changed)
+}
+
+// end stops everything; nothing rings after it.
+func (f *following) end() {
+	f.mu.Lock()
+	f.over = true
+	stops := f.stops
+	f.mu.Unlock()
+	for _, stop := range stops {
+		stop()
+	}
+}
+
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// strip takes from an object what a snapshot does not read.
+func strip(r schema.GroupVersionResource, obj *unstructured.Unstructured) {
+	unstructured.RemoveNestedField(obj.Object, "metadata", "managedFields")
+	unstructured.RemoveNestedField(obj.Object, "metadata", "annotations", lastApplied)
+	switch r {
+	case pods:
+		delete(obj.Object, "spec")
+		only(obj.Object, "status", "phase", "conditions", "initContainerStatuses", "containerStatuses")
+	case deployments:
+		only(obj.Object, "spec", "replicas", "paused", "selector", "revisionHistoryLimit", "template")
+		only(obj.Object, "status", "conditions")
+	case replicaSets:
+		only(obj.Object, "spec", "template")
+		only(obj.Object, "status", "conditions")
+	case endpointSlices:
+		delete(obj.Object, "ports")
+		points, _ := obj.Object["endpoints"].([]any)
+		for i := range points {
+			point, _ := points[i].(map[string]any)
+			points[i] = kept(point, "conditions", "targetRef")
 		}
 	}
+}
+
+// only leaves some fields of a part of an object.
+func only(obj map[string]any, part string, fields ...string) {
+	if m, ok := obj[part].(map[string]any); ok {
+		obj[part] = kept(m, fields...)
+	}
+}
+
+func kept(m map[string]any, fields ...string) map[string]any {
+	out := make(map[string]any, len(fields))
+	for _, k := range fields {
+		if v, ok := m[k]; ok {
+			out[k] = v
+		}
+	}
+	return out
 }

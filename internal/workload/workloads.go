@@ -8,9 +8,11 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/shifter-dev/shifter/internal/kube"
 	"github.com/shifter-dev/shifter/internal/release"
 )
 
@@ -21,14 +23,18 @@ const Manager = "shifter"
 type Config struct {
 	// Timeout bounds each call, within its caller's deadline; zero means 10 s.
 	Timeout time.Duration
+	// Mirrors says how long what Watch follows is kept, and what is waited for; its
+	// Timeout, Strip and Logger are ours.
+	Mirrors kube.MirrorsConfig
 	// Logger is told of what is not worth an error; nil discards.
 	Logger *slog.Logger
 }
 
 // Workloads reads and changes Deployments in a cluster.
 type Workloads struct {
-	client dynamic.Interface
-	cfg    Config
+	client  dynamic.Interface
+	cfg     Config
+	mirrors *kube.Mirrors
 
 	mu sync.Mutex
 	// names are the Deployments that releases were bound to, by UID: an action
@@ -49,7 +55,8 @@ func New(client dynamic.Interface, cfg Config) *Workloads {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Workloads{client: client, cfg: cfg, names: map[string]name{}}
+	cfg.Mirrors.Timeout, cfg.Mirrors.Strip, cfg.Mirrors.Logger = cfg.Timeout, strip, cfg.Logger
+	return &Workloads{client: client, cfg: cfg, mirrors: kube.NewMirrors(client, cfg.Mirrors), names: map[string]name{}}
 }
 
 func (w *Workloads) remember(uid string, n name) {
@@ -71,12 +78,36 @@ func (w *Workloads) named(uid string) (name, error) {
 
 // Read looks at both Deployments at once. One that is gone, or another object by
 // UID, has unknown facts with the reason.
+//
+// While a Watch of them lasts, whatever has a mirror that is current (see
+// [kube.Mirrors]) is read from there and costs no call; the rest is read live. A
+// fact is as old as the look in both: a mirror that is current would have heard of
+// a change, so what it shows is so now, however long ago it last changed. The four
+// reads of a track are not of one moment, live or not: the Deployment comes first,
+// so what belongs to it may be newer, and with mirrors older by what they lag.
+// Counts then are those of a moment before, as they are when a controller lags.
+//
+// That is good enough for a look right before an effect. A size is written to the
+// version that was read live for it, so that nobody has touched the Deployment in
+// between, and not where it is another one than the mirror shows; and an undo is one patch that tests the UID and the version of a
+// Deployment that was read live, with its ReplicaSets, and whose template was the
+// one to go. What a mirror shows is never older than what this process last wrote
+// to the Deployment. What the API server cannot test for us, with a live look
+// neither, is what another object says: that the pods of a track are ready and its
+// template is the judged one when a route's weight for it is raised, and a route's
+// weights when a track is made smaller (see Read in package routing). Pods die
+// between any look and its effect; a look that lags costs as much more as
+// [kube.Mirrors] says, and the next turn goes back on what it sees then.
 func (w *Workloads) Read(ctx context.Context, b release.Binding) ([2]release.TrackState, error) {
+	if err := kube.Ended(ctx); err != nil {
+		return [2]release.TrackState{}, fmt.Errorf("reading the Deployments: %w", err)
+	}
+	src := source{w, w.mirrors.Patience()}
 	var out [2]release.TrackState
 	var errs [2]error
 	var both sync.WaitGroup
 	for i, t := range b.Tracks {
-		both.Go(func() { out[i], errs[i] = w.look(ctx, t) })
+		both.Go(func() { out[i], errs[i] = w.look(ctx, src, t) })
 	}
 	both.Wait()
 	if err := errors.Join(errs[0], errs[1]); err != nil {
@@ -85,11 +116,10 @@ func (w *Workloads) Read(ctx context.Context, b release.Binding) ([2]release.Tra
 	return out, nil
 }
 
-func (w *Workloads) look(ctx context.Context, t release.BoundTrack) (release.TrackState, error) {
+func (w *Workloads) look(ctx context.Context, src source, t release.BoundTrack) (release.TrackState, error) {
 	n := name{t.Namespace, t.Deployment}
 	w.remember(t.UID, n)
-	now := time.Now() // what is seen is at least as new
-	obj, err := w.get(ctx, deployments, t.Namespace, t.Deployment)
+	obj, now, err := src.one(ctx, n)
 	switch {
 	case errors.Is(err, release.ErrNotFound):
 		return unseen(fmt.Sprintf("%s does not exist", n)), nil
@@ -100,7 +130,7 @@ func (w *Workloads) look(ctx context.Context, t release.BoundTrack) (release.Tra
 		s.UID = string(obj.GetUID())
 		return s, nil
 	}
-	snap, err := w.snapshot(ctx, obj, t.Service, now)
+	snap, err := src.snapshot(ctx, obj, t.Service, now)
 	if err != nil {
 		return release.TrackState{}, err
 	}
@@ -119,51 +149,97 @@ func another(n name, obj *unstructured.Unstructured, uid string) string {
 	return fmt.Sprintf("%s is another object: its UID is %s, not %s", n, obj.GetUID(), uid)
 }
 
+// source is where a look reads: mirrors while they are current, for which it waits
+// until a time, or always the API server where that is zero.
+type source struct {
+	w     *Workloads
+	until time.Time
+}
+
+// one reads a Deployment, and says of what time that is.
+func (s source) one(ctx context.Context, n name) (*unstructured.Unstructured, time.Time, error) {
+	if !s.until.IsZero() {
+		seen, current := s.w.mirrors.Read(ctx, ofName(n), s.until)
+		switch {
+		case !current:
+		case len(seen.Objects) == 0:
+			return nil, seen.At, kube.Explain(apierrors.NewNotFound(deployments.GroupResource(), n.deployment))
+		default:
+			return seen.Objects[0], seen.At, nil
+		}
+	}
+	now := time.Now() // what is seen is at least as new
+	obj, err := s.w.get(ctx, deployments, n.namespace, n.deployment)
+	if err == nil { // no mirror shows an older one from now on
+		s.w.mirrors.Floor(ofName(n), obj.GetResourceVersion())
+	}
+	return obj, now, err
+}
+
+// all reads what a selection reaches.
+func (s source) all(ctx context.Context, what kube.Selection) ([]*unstructured.Unstructured, error) {
+	if !s.until.IsZero() {
+		if seen, current := s.w.mirrors.Read(ctx, what, s.until); current {
+			return seen.Objects, nil
+		}
+	}
+	found, err := s.w.list(ctx, what.Resource, what.Namespace, what.Labels)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*unstructured.Unstructured, len(found))
+	for i := range found {
+		out[i] = &found[i]
+		s.w.mirrors.Floor(what, found[i].GetResourceVersion())
+	}
+	return out, nil
+}
+
 // snapshot reads what belongs to a Deployment.
-func (w *Workloads) snapshot(ctx context.Context, obj *unstructured.Unstructured, service string, now time.Time) (snapshot, error) {
-	s := snapshot{at: now}
+func (s source) snapshot(ctx context.Context, obj *unstructured.Unstructured, service string, now time.Time) (snapshot, error) {
+	snap := snapshot{at: now}
 	var err error
-	if s.deployment, err = readDeployment(obj); err != nil {
-		return s, err
+	if snap.deployment, err = readDeployment(obj); err != nil {
+		return snap, err
 	}
-	if s.sets, err = w.owned(ctx, s.deployment); err != nil {
-		return s, err
+	d := snap.deployment
+	if snap.sets, err = s.owned(ctx, d); err != nil {
+		return snap, err
 	}
-	found, err := w.list(ctx, pods, s.deployment.Metadata.Namespace, s.deployment.selector.String())
+	found, err := s.all(ctx, ofSelector(pods, d))
 	if err != nil {
-		return s, err
+		return snap, err
 	}
-	for i := range found {
-		if err := s.addPod(&found[i]); err != nil {
-			return s, err
+	for _, obj := range found {
+		if err := snap.addPod(obj); err != nil {
+			return snap, err
 		}
 	}
-	found, err = w.list(ctx, endpointSlices, s.deployment.Metadata.Namespace, "kubernetes.io/service-name="+service)
-	if err != nil {
-		return s, err
+	if found, err = s.all(ctx, ofService(d.Metadata.Namespace, service)); err != nil {
+		return snap, err
 	}
-	for i := range found {
-		if err := s.addEndpoints(&found[i]); err != nil {
-			return s, err
+	for _, obj := range found {
+		if err := snap.addEndpoints(obj); err != nil {
+			return snap, err
 		}
 	}
-	return s, nil
+	return snap, nil
 }
 
 // owned lists the ReplicaSets that the Deployment controls.
-func (w *Workloads) owned(ctx context.Context, d deployment) ([]replicaSet, error) {
-	found, err := w.list(ctx, replicaSets, d.Metadata.Namespace, d.selector.String())
+func (s source) owned(ctx context.Context, d deployment) ([]replicaSet, error) {
+	found, err := s.all(ctx, ofSelector(replicaSets, d))
 	if err != nil {
 		return nil, err
 	}
 	var out []replicaSet
-	for i := range found {
-		s, err := readReplicaSet(&found[i])
+	for _, obj := range found {
+		set, err := readReplicaSet(obj)
 		if err != nil {
 			return nil, err
 		}
-		if controlledBy(s.Metadata) == d.Metadata.UID {
-			out = append(out, s)
+		if controlledBy(set.Metadata) == d.Metadata.UID {
+			out = append(out, set)
 		}
 	}
 	return out, nil

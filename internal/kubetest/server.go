@@ -45,6 +45,8 @@ type Server struct {
 	BeforeRead func(path string)
 	// Denied says which verbs a SelfSubjectAccessReview denies.
 	Denied func(verb, resource string) bool
+	// NoNamespace says which namespaces do not exist; by default all do.
+	NoNamespace func(name string) bool
 
 	t       testing.TB
 	http    *httptest.Server
@@ -55,13 +57,8 @@ type Server struct {
 	objects map[string]Object // by place
 	version int64
 	uids    int
-	watches map[chan event]place
 	asked   []Request
-}
-
-type event struct {
-	Type   string `json:"type"`
-	Object Object `json:"object"`
+	history history
 }
 
 // New starts a server that serves some resources; it ends with the test.
@@ -69,7 +66,7 @@ func New(t testing.TB, serves ...schema.GroupVersionResource) *Server {
 	t.Helper()
 	s := &Server{
 		t: t, closed: make(chan struct{}), serves: map[string]bool{},
-		objects: map[string]Object{}, watches: map[chan event]place{},
+		objects: map[string]Object{}, history: newHistory(),
 	}
 	for _, r := range serves {
 		s.serves[r.String()] = true
@@ -178,10 +175,15 @@ func (s *Server) Delete(r schema.GroupVersionResource, namespace, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := place{r, namespace, name, ""}
+	s.remove(p)
+}
+
+// remove takes an object away, if it is there; the caller holds the lock.
+func (s *Server) remove(p place) {
 	if o, ok := s.objects[p.String()]; ok {
 		delete(s.objects, p.String())
 		s.version++
-		s.tell("DELETED", p, o)
+		s.history.add(change{version: s.version, at: p, was: o})
 	}
 }
 
@@ -222,11 +224,7 @@ func (s *Server) store(p place, manager string, o Object) []metav1.StatusCause {
 		}
 	}
 	s.objects[p.String()] = o
-	kind := "MODIFIED"
-	if old == nil {
-		kind = "ADDED"
-	}
-	s.tell(kind, p, o)
+	s.history.add(change{version: s.version, at: p, was: old, is: o})
 	return nil
 }
 
@@ -267,18 +265,6 @@ func (s *Server) manage(manager string, old, o Object) {
 	})
 }
 
-// tell sends an event to who watches; the caller holds the lock.
-func (s *Server) tell(kind string, p place, o Object) {
-	for ch, q := range s.watches {
-		if q.covers(p, o) {
-			select {
-			case ch <- event{kind, runtime.DeepCopyJSON(o)}:
-			default: // a watcher that does not read misses it, as it may in life
-			}
-		}
-	}
-}
-
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
@@ -305,7 +291,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		s.read(w, r, p)
 	default:
-		s.change(w, r, p, body)
+		s.write(w, r, p, body)
 	}
 }
 
