@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,12 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shifter-dev/shifter/internal/engine"
 	"github.com/shifter-dev/shifter/internal/release"
+	"github.com/shifter-dev/shifter/internal/server"
 	"github.com/shifter-dev/shifter/internal/store"
 )
 
-// Store is what every store can do. Memory is one; the ConfigMap store is to be
-// another.
+// Store is what every store can do.
 type Store interface {
 	Create(ctx context.Context, r release.Release) error
 	Load(ctx context.Context, k release.Key) (release.Record, error)
@@ -26,7 +28,16 @@ type Store interface {
 	List(ctx context.Context) ([]release.Key, error)
 	Watch(ctx context.Context) (<-chan release.Key, error)
 	NextEpoch(ctx context.Context) (uint64, error)
+	RaiseEpoch(ctx context.Context, own, above uint64) (uint64, error)
 }
+
+// Both fit the ports that they are for.
+var (
+	_ Store           = (*store.Memory)(nil)
+	_ Store           = (*store.ConfigMaps)(nil)
+	_ engine.Journal  = Store(nil)
+	_ server.Releases = Store(nil)
+)
 
 // Bench is an empty store, with a way to put bytes where a record lies.
 type Bench struct {
@@ -64,6 +75,8 @@ func Contract(t *testing.T, open func(t *testing.T) Bench) {
 		{"many changes of a release are one for a slow watcher, and no writer waits", slowWatchersGetOne},
 		{"a watch ends with its context", watchesEnd},
 		{"an epoch is above all before it, whoever asks", epochsRise},
+		{"an epoch is raised above another for the last writer only", lastWritersRaise},
+		{"of many that raise one epoch at once, one wins", oneWinsARaise},
 		{"a call whose context has ended says that there is no answer", endedContextsAreUnavailable},
 	} {
 		t.Run(c.sentence, func(t *testing.T) { c.test(t, open(t)) })
@@ -635,6 +648,63 @@ func epochsRise(t *testing.T, b Bench) {
 	}
 }
 
+func epoch(t *testing.T, s Store) uint64 {
+	t.Helper()
+	e, err := s.NextEpoch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func lastWritersRaise(t *testing.T, b Bench) {
+	first := epoch(t, b)
+	own := epoch(t, b)
+	for _, above := range []uint64{0, first, own - 1} {
+		if e, err := b.RaiseEpoch(t.Context(), own, above); e != own || err != nil {
+			t.Errorf("raised above %d, which %d is already: %d, %v", above, own, e, err)
+		}
+	}
+	_, err := b.RaiseEpoch(t.Context(), first, 41)
+	wantErr(t, err, release.ErrFenced)
+	_, err = b.RaiseEpoch(t.Context(), first, 0)
+	wantErr(t, err, release.ErrFenced)
+	_, err = b.RaiseEpoch(t.Context(), own, math.MaxUint64)
+	wantErr(t, err, release.ErrRefused)
+	for _, above := range []uint64{own, 41, math.MaxInt64} {
+		raised, err := b.RaiseEpoch(t.Context(), own, above)
+		if raised != above+1 || err != nil {
+			t.Fatalf("raised above %d: %d, %v", above, raised, err)
+		}
+		_, err = b.RaiseEpoch(t.Context(), own, above)
+		wantErr(t, err, release.ErrFenced)
+		own = raised
+	}
+	if e := epoch(t, b); e != own+1 {
+		t.Errorf("epoch %d after %d", e, own)
+	}
+	_, err = b.RaiseEpoch(t.Context(), own, 50)
+	wantErr(t, err, release.ErrFenced)
+}
+
+func oneWinsARaise(t *testing.T, b Bench) {
+	own := epoch(t, b)
+	won := 0
+	for _, err := range atOnce(8, func(i int) error {
+		_, err := b.RaiseEpoch(t.Context(), own, own+uint64(i))
+		return err
+	}) {
+		if err == nil {
+			won++
+			continue
+		}
+		wantErr(t, err, release.ErrFenced)
+	}
+	if won != 1 {
+		t.Errorf("%d won", won)
+	}
+}
+
 func endedContextsAreUnavailable(t *testing.T, b Bench) {
 	rec := create(t, b, sample("a"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -648,6 +718,7 @@ func endedContextsAreUnavailable(t *testing.T, b Bench) {
 		"list":   func() error { _, err := b.List(ctx); return err },
 		"watch":  func() error { _, err := b.Watch(ctx); return err },
 		"epoch":  func() error { _, err := b.NextEpoch(ctx); return err },
+		"raise":  func() error { _, err := b.RaiseEpoch(ctx, 0, 1); return err },
 	}
 	for name, call := range calls {
 		if err := call(); !errors.Is(err, release.ErrUnavailable) || !errors.Is(err, context.Canceled) {

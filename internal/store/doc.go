@@ -6,7 +6,10 @@
 // engine alone saves; the front door creates releases and appends commands.
 // Who wins when both write is decided by the record's version.
 //
-// [Memory] keeps the documents in the process, for the demo and for tests. The
-// contract test in contract_test.go says what every store must do, whatever it
-// keeps its documents in.
+// [Memory] keeps the documents in the process, for the demo and for tests.
+// [ConfigMaps] keeps them in a cluster, for any number of processes, and asks it
+// for get, list, watch, create, update and delete on configmaps in one namespace.
+// The contract test in contract_test.go says what every store must do, whatever
+// it keeps its documents in; testdata has records of every layout that was ever
+// written, which must be readable for ever.
 package store

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -150,13 +151,13 @@ func (m *Memory) List(ctx context.Context) ([]release.Key, error) {
 	for k := range m.files {
 		out = append(out, k)
 	}
-	slices.SortFunc(out, func(a, b release.Key) int {
-		if c := strings.Compare(a.Namespace, b.Namespace); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
+	slices.SortFunc(out, inOrder)
 	return out, nil
+}
+
+// inOrder compares keys by their namespaces, then by their names.
+func inOrder(a, b release.Key) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
 // Watch sends the key of every release that is created or sent a command, once
@@ -167,7 +168,7 @@ func (m *Memory) Watch(ctx context.Context) (<-chan release.Key, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("watch the releases: %w: %w", release.ErrUnavailable, err)
 	}
-	return m.hub.watch(ctx), nil
+	return m.hub.watch(ctx, m.hub.join()), nil
 }
 
 // NextEpoch gives a number above every one that it gave before.
@@ -175,10 +176,28 @@ func (m *Memory) NextEpoch(ctx context.Context) (uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("raise the epoch: %w: %w", release.ErrUnavailable, err)
 	}
+	return m.moveEpoch(following)
+}
+
+// RaiseEpoch gives an epoch above another one, if own is still the last that was
+// given: else another writer has taken over, and it is release.ErrFenced. Where
+// own is above it already, own is returned and nothing changes.
+func (m *Memory) RaiseEpoch(ctx context.Context, own, above uint64) (uint64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("raise the epoch: %w: %w", release.ErrUnavailable, err)
+	}
+	return m.moveEpoch(raising(own, above))
+}
+
+func (m *Memory) moveEpoch(move func(last uint64) (uint64, error)) (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.epoch++
-	return m.epoch, nil
+	next, err := move(m.epoch)
+	if err != nil {
+		return 0, fmt.Errorf("raise the epoch: %w", err)
+	}
+	m.epoch = next
+	return next, nil
 }
 
 func (m *Memory) read(k release.Key) (file, document, error) {

@@ -13,9 +13,10 @@ import (
 )
 
 // model is a store as one would write it without thinking of versions: what is
-// there, and which version was seen last by whom.
+// there, and which version was seen last by whom. Each call goes through one of
+// the doors.
 type model struct {
-	store *store.Memory
+	doors []Store
 	there map[release.Key]*modelRecord
 	// held are records that some writer loaded, possibly long ago.
 	held []release.Record
@@ -27,6 +28,8 @@ type modelRecord struct {
 	lock                     string
 	over                     bool
 }
+
+func (m *model) store(t *rapid.T) Store { return rapid.SampledFrom(m.doors).Draw(t, "door") }
 
 func (m *model) key(t *rapid.T) release.Key {
 	return release.Key{Namespace: "shop", Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")}
@@ -41,14 +44,14 @@ func (m *model) create(t *rapid.T) {
 	for _, o := range m.there {
 		taken = taken || !o.over && o.lock == lock
 	}
-	err := m.store.Create(t.Context(), r)
+	err := m.store(t).Create(t.Context(), r)
 	if taken != errors.Is(err, release.ErrExists) {
 		t.Fatalf("create %s over %s: %v, and the model says taken: %v", k, lock, err, taken)
 	}
 	if taken {
 		return
 	}
-	rec, err := m.store.Load(t.Context(), k)
+	rec, err := m.store(t).Load(t.Context(), k)
 	if err != nil {
 		t.Fatalf("load %s: %v", k, err)
 	}
@@ -57,7 +60,7 @@ func (m *model) create(t *rapid.T) {
 
 func (m *model) load(t *rapid.T) {
 	k := m.key(t)
-	rec, err := m.store.Load(t.Context(), k)
+	rec, err := m.store(t).Load(t.Context(), k)
 	want := m.there[k]
 	if want == nil {
 		if !errors.Is(err, release.ErrNotFound) {
@@ -96,7 +99,7 @@ func (m *model) save(t *rapid.T) {
 	if rapid.IntRange(0, 4).Draw(t, "end") == 0 {
 		r.Phase = release.Succeeded
 	}
-	v, err := m.store.Save(t.Context(), r, rec.Version)
+	v, err := m.store(t).Save(t.Context(), r, rec.Version)
 	switch {
 	case rec.Version != want.version:
 		if !errors.Is(err, release.ErrConflict) {
@@ -115,7 +118,7 @@ func (m *model) save(t *rapid.T) {
 
 func (m *model) send(t *rapid.T) {
 	k := m.key(t)
-	c, err := m.store.Append(t.Context(), k, release.Command{Verb: release.VerbAbort, Reason: fmt.Sprint(len(m.held))})
+	c, err := m.store(t).Append(t.Context(), k, release.Command{Verb: release.VerbAbort, Reason: fmt.Sprint(len(m.held))})
 	switch want := m.there[k]; {
 	case want == nil:
 		if !errors.Is(err, release.ErrNotFound) {
@@ -130,7 +133,7 @@ func (m *model) send(t *rapid.T) {
 		if err != nil || c.Seq != want.sent {
 			t.Fatalf("append to %s: %v, number %d, and the model has %d", k, err, c.Seq, want.sent)
 		}
-		rec, err := m.store.Load(t.Context(), k)
+		rec, err := m.store(t).Load(t.Context(), k)
 		if err != nil || rec.Version == want.version {
 			t.Fatalf("a command did not move the version of %s: %v", k, err)
 		}
@@ -138,9 +141,30 @@ func (m *model) send(t *rapid.T) {
 	}
 }
 
+func (m *model) walk(t *rapid.T) {
+	t.Repeat(map[string]func(*rapid.T){"create": m.create, "load": m.load, "save": m.save, "send": m.send})
+}
+
 func TestMemoryAgreesWithADumbModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := &model{store: store.NewMemory(), there: map[release.Key]*modelRecord{}}
-		t.Repeat(map[string]func(*rapid.T){"create": m.create, "load": m.load, "save": m.save, "send": m.send})
+		m := &model{doors: []Store{store.NewMemory()}, there: map[release.Key]*modelRecord{}}
+		m.walk(t)
+	})
+}
+
+// TestConfigMapsAgreeWithADumbModel goes through two processes, and so often only:
+// each step is a few requests.
+func TestConfigMapsAgreeWithADumbModel(t *testing.T) {
+	const walks = 30
+	w := newCluster(t)
+	n, failed := 0, false
+	rapid.Check(t, func(rt *rapid.T) {
+		if n++; n > walks && !failed {
+			return
+		}
+		defer func() { failed = failed || rt.Failed() }()
+		cfg := store.ConfigMapsConfig{Namespace: fmt.Sprint("walk-", n)} // its own
+		m := &model{doors: []Store{w.open(t, cfg), w.open(t, cfg)}, there: map[release.Key]*modelRecord{}}
+		m.walk(rt)
 	})
 }

@@ -32,12 +32,17 @@ func (h *hub) tell(k release.Key) {
 	}
 }
 
-// watch starts the one goroutine that serves a watcher; it ends with ctx.
-func (h *hub) watch(ctx context.Context) <-chan release.Key {
+// join adds a watcher, which is told of everything until it is dropped.
+func (h *hub) join() *watcher {
 	w := &watcher{queued: map[release.Key]bool{}, stir: make(chan struct{}, 1)}
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.watchers[w] = true
-	h.mu.Unlock()
+	return w
+}
+
+// watch starts the one goroutine that serves a watcher; it ends with ctx.
+func (h *hub) watch(ctx context.Context, w *watcher) <-chan release.Key {
 	out := make(chan release.Key)
 	go func() {
 		defer close(out)
