@@ -30,16 +30,18 @@ func (w *worker) act(ctx context.Context, as release.Actions, seen release.Obser
 }
 
 // lookAgain reads what an action depends on right before it: the routes and the
-// tracks live, and the inbox before a write that raises the suspect's share. The
-// judges' answers are those of the turn.
+// tracks, and the inbox before a write that raises the suspect's share. A write is
+// refused if its own object is not as expected; what takes pods away depends on
+// the routes' weights too, so these are asked for. The judges' answers are those
+// of the turn.
 func (w *worker) lookAgain(ctx context.Context, a release.Action, seen release.Observation) (release.Observation, error) {
 	o := seen
 	o.Unreachable = ""
 	switch a := a.(type) {
 	case release.Mark:
-		w.readRoutes(ctx, &o)
+		w.readRoutes(ctx, &o, w.engine.cfg.Router.Read)
 	case release.SetShare:
-		w.readRoutes(ctx, &o)
+		w.readRoutes(ctx, &o, w.engine.cfg.Router.Read)
 		w.readTracks(ctx, &o)
 		if raises(w.rec.Release, a) {
 			if err := w.rereadInbox(ctx); err != nil {
@@ -47,7 +49,7 @@ func (w *worker) lookAgain(ctx context.Context, a release.Action, seen release.O
 			}
 		}
 	case release.Scale, release.SetTemplate, release.Undo, release.SetFloor:
-		w.readRoutes(ctx, &o)
+		w.readRoutes(ctx, &o, w.asking())
 		w.readTracks(ctx, &o)
 	case release.Check:
 	}

@@ -21,6 +21,12 @@ type Router interface {
 	Mark(ctx context.Context, a release.Mark, f release.Fence) error
 }
 
+// LiveReader is a Router that may answer Read from what it was told, and can be
+// made to ask.
+type LiveReader interface {
+	ReadLive(ctx context.Context, b release.Binding) ([]release.RouteState, error)
+}
+
 // Workloads reads and changes the Deployments of a release.
 type Workloads interface {
 	Read(ctx context.Context, b release.Binding) ([2]release.TrackState, error)
