@@ -86,7 +86,8 @@ func (g *generator) pace(ctx context.Context, every time.Duration) {
 	}
 }
 
-// setLong keeps n requests of so many milliseconds in flight. Fewer, or none,
+// setLong keeps n requests of so many milliseconds in flight. They are begun one
+// after the other, so that they also end so and not all at once. Fewer, or none,
 // cuts nothing: those in flight are waited for and not followed by others.
 func (g *generator) setLong(n, ms int) error {
 	if n < 0 || n > maxLong || ms < 0 || ms > maxMs {
@@ -97,14 +98,18 @@ func (g *generator) setLong(n, ms int) error {
 	g.stopLongOne()
 	ctx, stop := context.WithCancel(g.ctx)
 	g.n, g.ms, g.stopLongOne = n, ms, stop
-	for range n {
-		go g.repeat(ctx, ms)
+	for i := range n {
+		go g.repeat(ctx, ms, time.Duration(i*ms/n)*time.Millisecond)
 	}
 	return nil
 }
 
-func (g *generator) repeat(ctx context.Context, ms int) {
+func (g *generator) repeat(ctx context.Context, ms int, after time.Duration) {
 	length := time.Duration(ms) * time.Millisecond
+	select {
+	case <-ctx.Done():
+	case <-time.After(after):
+	}
 	for ctx.Err() == nil {
 		e := g.epoch.Load()
 		e.sent(&e.long)
