@@ -10,6 +10,7 @@ GO ?= go
 ARGS ?=
 N ?= 100000
 SEED ?= 1
+RELEASES ?= 2000
 
 # One way to build for everything that needs a binary or type information, so
 # that the build cache is filled once.
@@ -35,7 +36,7 @@ endef
 
 .PHONY: help
 help: ## List the targets.
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z][a-z-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z][a-z0-9-]*:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build bin/shifter and bin/go-api, static and without local paths.
@@ -55,9 +56,17 @@ test: ## Run all tests with the race detector, in random order. No network, no c
 scenarios: ## Run the demo's scenarios for real and check how they end. Takes minutes.
 	@$(GO) test -tags scenarios -count=1 -v -timeout 25m ./test/demo
 
+.PHONY: e2e
+e2e: ## Run the suite on a real cluster and mesh made for it. E2E_RUN=TestKillAtHalf picks, KEEP=1 leaves the cluster up.
+	@GO="$(GO)" test/lab/e2e.sh
+
 .PHONY: walk
 walk: ## Walk N=100000 random releases from SEED=1 and check every invariant.
 	@$(GO) test ./internal/release -run TestWalk -walk.n=$(N) -walk.seed=$(SEED) -count=1 -timeout 0
+
+.PHONY: bench-judge
+bench-judge: ## Walk RELEASES=2000 releases a cell through simulated worlds; one JSON object a line. Takes minutes.
+	@$(GO) test ./internal/analysis -run '^TestBenchJudge$$' -worlds.n=$(RELEASES) -count=1 -timeout 0 -v | grep -vE '^(=== |--- PASS|PASS|ok )'
 
 .PHONY: golden
 golden: ## Write the golden files anew, in every package whose tests have -rewrite. Read the diff.
@@ -87,7 +96,7 @@ vuln: ## Look for known vulnerabilities in what is used; says so where the datab
 	@bash tools/vuln.sh "$(VULNCHECK)"
 
 .PHONY: check
-check: lint test scenarios ## All that CI runs.
+check: lint test scenarios e2e ## All that CI runs.
 
 .PHONY: clean
 clean: ## Remove what build made.

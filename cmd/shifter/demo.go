@@ -17,6 +17,7 @@ import (
 	"github.com/shifter-dev/shifter/internal/release"
 	"github.com/shifter-dev/shifter/internal/sandbox"
 	"github.com/shifter-dev/shifter/internal/server"
+	"github.com/shifter-dev/shifter/internal/store"
 	"github.com/shifter-dev/shifter/internal/telemetry"
 )
 
@@ -142,14 +143,6 @@ func play(ctx context.Context, log *slog.Logger, world *sandbox.World, serve ser
 	return t.follow(ctx)
 }
 
-// stopTime is how long the parts may take to stop.
-const stopTime = 30 * time.Second
-
-// stopContext bounds the stop of a part, also after ctx has ended.
-func stopContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), stopTime)
-}
-
 // interrupted gives the end by a signal its own exit code.
 func interrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled) {
@@ -168,6 +161,7 @@ func newWorld(f demoFlags, sc scenario, app string, log *slog.Logger) (*sandbox.
 // worldHands are the sandbox's adapters.
 func worldHands(w *sandbox.World) hands {
 	return hands{
+		journal:   store.NewMemory(),
 		router:    w.Routes(),
 		workloads: w.Workloads(),
 		watchers:  []engine.Watcher{w},
@@ -179,6 +173,7 @@ func worldHands(w *sandbox.World) hands {
 			Provider: "sandbox",
 			Scrape:   sandbox.Defaults().Scrape,
 			Lag:      sandbox.Defaults().ReadLag,
+			Latency:  true,
 		}},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -122,7 +123,8 @@ func (t *teller) forecast(ctx context.Context, q api.CreateRequest) error {
 	limit := time.Now().Add(firstSamples)
 	for {
 		p, err := t.api.plan(ctx, sandbox.Namespace, q)
-		if err == nil {
+		late := time.Now().After(limit)
+		if err == nil && (late || !unjudged(p)) {
 			t.say("")
 			t.say("Plan: the primary takes the traffic in %d steps, about %s in all; at most %d pods at one time.",
 				len(p.Steps), rounded(p.Total), p.PeakPods)
@@ -132,13 +134,19 @@ func (t *teller) forecast(ctx context.Context, q api.CreateRequest) error {
 			return nil
 		}
 		var refused problemError
-		if !errors.As(err, &refused) || time.Now().After(limit) {
+		if err != nil && (late || !errors.As(err, &refused)) {
 			return err
 		}
 		if err := sleep(ctx, 500*time.Millisecond); err != nil {
 			return err
 		}
 	}
+}
+
+// unjudged reports a plan whose latency could not be judged: the first durations
+// come a little later than the first counts.
+func unjudged(p api.Plan) bool {
+	return slices.ContainsFunc(p.Warnings, func(f api.Finding) bool { return f.Code == "latencyNotJudged" })
 }
 
 func rounded(seconds float64) string {

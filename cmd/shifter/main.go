@@ -14,6 +14,7 @@ import (
 
 // The exit codes that are not a release's own (those are in package api).
 const (
+	exitFailed      = 1
 	exitUsage       = 2
 	exitInterrupted = 130
 )
@@ -71,7 +72,7 @@ func newRoot() *cobra.Command {
 		},
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newVersion())
+	root.AddCommand(newServe(), newJudge(), newVersion())
 	root.AddCommand(moreCommands()...)
 	return root
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -23,12 +25,27 @@ func TestTheHouseCanBeJoined(t *testing.T) {
 	}
 }
 
+// unreachable is a kubeconfig of a cluster that does not answer.
+const unreachable = `apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:9"}}]
+contexts: [{name: c, context: {cluster: c, user: ""}}]
+current-context: c
+`
+
 func TestBadInputIsNamedWithTheWayOut(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer busy.Close()
+	rubbish := filepath.Join(t.TempDir(), "rubbish")
+	cluster := filepath.Join(t.TempDir(), "cluster")
+	for path, text := range map[string]string{rubbish: "clusters: {{", cluster: unreachable} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, c := range map[string]struct {
 		args []string
 		want []string
@@ -43,6 +60,21 @@ func TestBadInputIsNamedWithTheWayOut(t *testing.T) {
 		"an unknown output":           {[]string{"demo", "-o", "xml"}, []string{"xml", "json"}},
 		"an app that is not there":    {[]string{"demo", "--app", "/nowhere/go-api"}, []string{"/nowhere/go-api", "make build"}},
 		"a busy port":                 {[]string{"demo", "--app", "/bin/true", "--listen", busy.Addr().String()}, []string{"in use", "--listen"}},
+		"serving without an account":  {[]string{"serve"}, []string{"--dev"}},
+		"serving others without one":  {[]string{"serve", "--dev", "--listen", "0.0.0.0:0"}, []string{"--dev", "0.0.0.0", "127.0.0.1"}},
+		"serving without metrics":     {[]string{"serve", "--dev"}, []string{"--prometheus"}},
+		"metrics that are no URL":     {[]string{"serve", "--dev", "--listen", "127.0.0.1:0", "--kubeconfig", cluster, "--prometheus", "prom:9090"}, []string{"default", "http://"}},
+		"an unknown provider":         {[]string{"serve", "--dev", "--listen", "127.0.0.1:0", "--kubeconfig", cluster, "--prometheus", "http://127.0.0.1:9", "--provider", "envy"}, []string{"envy", "envoy"}},
+		"a namespace that is none":    {[]string{"serve", "--dev", "--prometheus", "http://127.0.0.1:9", "--namespace", "Shop_1"}, []string{"--namespace", "Shop_1"}},
+		"a scrape without time":       {[]string{"serve", "--dev", "--prometheus", "http://127.0.0.1:9", "--scrape-interval", "0s"}, []string{"--scrape-interval", "15s"}},
+		"a token for all to read":     {[]string{"serve", "--dev", "--prometheus", "http://prom.example:9090", "--metrics-token-file", rubbish}, []string{"--metrics-token-file", "prom.example:9090", "https://", "loopback"}},
+		"a password for all to read":  {[]string{"serve", "--dev", "--prometheus", "http://10.0.0.7", "--metrics-basic-file", rubbish}, []string{"--metrics-basic-file", "https://"}},
+		"a certificate for nobody":    {[]string{"serve", "--dev", "--prometheus", "http://127.0.0.1:9", "--metrics-ca-file", rubbish}, []string{"--metrics-ca-file", "https://"}},
+		"a token that is gone":        {[]string{"serve", "--dev", "--listen", "127.0.0.1:0", "--kubeconfig", cluster, "--prometheus", "http://127.0.0.1:9", "--metrics-token-file", "/nowhere/token"}, []string{"/nowhere/token", "bearer token"}},
+		"a certificate without a key": {[]string{"serve", "--dev", "--listen", "127.0.0.1:0", "--kubeconfig", cluster, "--prometheus", "https://127.0.0.1:9", "--metrics-cert-file", rubbish}, []string{"belong together"}},
+		"a kubeconfig that is gone":   {[]string{"serve", "--dev", "--prometheus", "http://127.0.0.1:9", "--kubeconfig", "/nowhere/config"}, []string{"--kubeconfig", "/nowhere/config"}},
+		"a kubeconfig that is none":   {[]string{"serve", "--dev", "--prometheus", "http://127.0.0.1:9", "--kubeconfig", rubbish}, []string{"kubeconfig", rubbish}},
+		"a cluster's port in use":     {[]string{"serve", "--dev", "--prometheus", "http://127.0.0.1:9", "--kubeconfig", cluster, "--listen", busy.Addr().String()}, []string{"in use", "--listen"}},
 		"an address that is no port":  {[]string{"demo", "--app", "/bin/true", "--listen", "here"}, []string{"here", "--listen"}},
 	} {
 		t.Run(name, func(t *testing.T) {

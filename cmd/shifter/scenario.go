@@ -35,6 +35,12 @@ func scenarios() []scenario {
 			faults: sandbox.Faults{ErrorsFrom: sandbox.ErrorsFrom{Share: 50, Rate: 0.05}},
 		},
 		{
+			name:   "slow",
+			story:  "the primary takes twice as long for its answers from the step 50 on",
+			ends:   "rolledBack",
+			faults: sandbox.Faults{SlowFrom: sandbox.SlowFrom{Share: 50, By: 20 * time.Millisecond}},
+		},
+		{
 			name:   "flaky-telemetry",
 			story:  "the metrics answer 503 or stale data for 10 s of every 30",
 			ends:   "succeeded",

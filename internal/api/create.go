@@ -54,7 +54,7 @@ type Size struct {
 // Gates are the judge's numbers. Rates and margins are shares of requests
 // between 0 and 1: half a percentage point is 0.005.
 type Gates struct {
-	Alpha               *float64 `json:"alpha,omitempty" doc:"Chance of a false fail, over the stage" default:"0.01"`
+	Alpha               *float64 `json:"alpha,omitempty" doc:"Chance of a false fail, over the release" default:"0.01"`
 	AlphaPass           *float64 `json:"alphaPass,omitempty" doc:"Chance of a false pass of one step" default:"0.05"`
 	MaxErrorRateDelta   *float64 `json:"maxErrorRateDelta,omitempty" doc:"Largest tolerable difference in error rate" default:"0.005"`
 	MaxErrorRateRatio   *float64 `json:"maxErrorRateRatio,omitempty" doc:"Largest tolerable ratio of error rates" default:"1.5"`
@@ -65,6 +65,9 @@ type Gates struct {
 	MaxErrorRate        *float64 `json:"maxErrorRate,omitempty" doc:"Safety limit on the candidate alone" default:"0.25"`
 	EqualHarm           *bool    `json:"equalHarm,omitempty" doc:"Widen the margin where the share is small, so that each step risks the same harm" default:"true"`
 	ToleranceGuarantee  *float64 `json:"toleranceGuarantee,omitempty" doc:"0 stops soonest; 1 never fails a difference within the margin" default:"0"`
+	MaxSlowShareDelta   *float64 `json:"maxSlowShareDelta,omitempty" doc:"Largest tolerable difference in the share of slow answers; with the ratio at 0 too, latency is not judged" default:"0.01"`
+	MaxSlowShareRatio   *float64 `json:"maxSlowShareRatio,omitempty" doc:"Largest tolerable ratio of the shares of slow answers" default:"1.5"`
+	RequireLatency      *bool    `json:"requireLatency,omitempty" doc:"Refuse a release whose latency could not be judged; otherwise its errors are judged alone" default:"false"`
 	Soak                string   `json:"soak,omitempty" doc:"Least time at a step, and the soak at 100" example:"5m" default:"5m" maxLength:"32"`
 	MaxWindow           string   `json:"maxWindow,omitempty" doc:"Longest time to gather evidence for a step" example:"30m" default:"30m" maxLength:"32"`
 	TelemetryGrace      string   `json:"telemetryGrace,omitempty" doc:"How long telemetry may be missing before its policy acts" example:"2m" default:"2m" maxLength:"32"`

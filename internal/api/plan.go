@@ -14,6 +14,7 @@ type Plan struct {
 	Steps     []ExpectedStep    `json:"steps" doc:"What each step is expected to cost" nullable:"false"`
 	Total     float64           `json:"total" doc:"Expected seconds in all"`
 	PeakPods  int               `json:"peakPods" doc:"The most pods at one time, both tracks together"`
+	Bounds    []float64         `json:"bounds" doc:"Seconds above which an answer counts as slow in this release; empty where errors are judged alone" nullable:"false"`
 	Rate      *float64          `json:"rate" doc:"The managed traffic now, in requests per second"`
 	Warnings  []Finding         `json:"warnings" doc:"What does not refuse it and should be known" nullable:"false"`
 	Unknown   map[string]string `json:"unknown,omitempty" doc:"Why a field here is not known"`
@@ -55,7 +56,7 @@ func FromForecast(f release.Forecast) Plan {
 			Canary:  planTrack(r.Binding.Tracks[release.Canary]),
 		},
 		Steps: []ExpectedStep{}, Total: f.Total.Seconds(), PeakPods: f.PeakPods,
-		Warnings: Findings(f.Warnings),
+		Warnings: Findings(f.Warnings), Bounds: r.Bounds(),
 	}
 	for _, s := range f.Steps {
 		p.Steps = append(p.Steps, ExpectedStep{

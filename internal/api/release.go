@@ -70,7 +70,7 @@ type SizeSpec struct {
 
 // GatesSpec are the judge's numbers; rates and margins are shares of requests.
 type GatesSpec struct {
-	Alpha               float64 `json:"alpha" doc:"Chance of a false fail"`
+	Alpha               float64 `json:"alpha" doc:"Chance of a false fail, over the release"`
 	AlphaPass           float64 `json:"alphaPass" doc:"Chance of a false pass"`
 	MaxErrorRateDelta   float64 `json:"maxErrorRateDelta" doc:"Largest tolerable difference"`
 	MaxErrorRateRatio   float64 `json:"maxErrorRateRatio" doc:"Largest tolerable ratio"`
@@ -81,6 +81,9 @@ type GatesSpec struct {
 	MaxErrorRate        float64 `json:"maxErrorRate" doc:"Safety limit on the candidate alone"`
 	EqualHarm           bool    `json:"equalHarm" doc:"Wider margin at a small share"`
 	ToleranceGuarantee  float64 `json:"toleranceGuarantee" doc:"0, 0.5 or 1"`
+	MaxSlowShareDelta   float64 `json:"maxSlowShareDelta" doc:"Largest tolerable difference in the share of slow answers"`
+	MaxSlowShareRatio   float64 `json:"maxSlowShareRatio" doc:"Largest tolerable ratio of the shares of slow answers"`
+	RequireLatency      bool    `json:"requireLatency" doc:"No step below 100 passes without latency"`
 	Soak                float64 `json:"soak" doc:"Seconds"`
 	MaxWindow           float64 `json:"maxWindow" doc:"Seconds"`
 	TelemetryGrace      float64 `json:"telemetryGrace" doc:"Seconds"`
@@ -224,7 +227,7 @@ type Gate struct {
 	Outcome   string     `json:"outcome" doc:"Only pass lets share rise" enum:"pass,fail,inconclusive"`
 	Reason    string     `json:"reason" doc:"Why" example:"notCertified"`
 	Sentence  string     `json:"sentence" doc:"Why, in words"`
-	Metric    string     `json:"metric,omitempty" doc:"The metric that decides"`
+	Metric    string     `json:"metric,omitempty" doc:"The metric that decides: errors, or latency with its bound in seconds" example:"latency:0.25"`
 	Share     float64    `json:"share" doc:"The candidate's target share in percent"`
 	At        *time.Time `json:"at" doc:"When it was judged"`
 	Data      *time.Time `json:"data" doc:"End of the newest data"`
@@ -237,12 +240,47 @@ type Gate struct {
 	Pass      *Evidence  `json:"pass" doc:"Evidence that it is not worse by the margin; null at 100, where there is nothing to compare with"`
 	Guard     *Guard     `json:"guard" doc:"The guard at 100, where there is no control; null elsewhere"`
 	// Dispersion is 1 for independent requests.
-	Dispersion float64  `json:"dispersion" doc:"How much the counts scatter beyond chance"`
-	Scrapes    int      `json:"scrapes" doc:"Scrapes behind it"`
-	Material   bool     `json:"material" doc:"The measured size is beyond the margins"`
-	Elapsed    float64  `json:"elapsed" doc:"Seconds since the proof of this step began"`
-	Left       float64  `json:"left" doc:"Seconds until the window is over"`
-	Notes      []string `json:"notes" doc:"What else the judge saw" nullable:"false"`
+	Dispersion float64 `json:"dispersion" doc:"How much the counts scatter beyond chance"`
+	Scrapes    int     `json:"scrapes" doc:"Scrapes behind it"`
+	Material   bool    `json:"material" doc:"The measured size is beyond the margins"`
+	Elapsed    float64 `json:"elapsed" doc:"Seconds since the proof of this step began"`
+	Left       float64 `json:"left" doc:"Seconds until the window is over"`
+	// SafetyAt is held against what was seen of the candidate.
+	SafetyAt float64    `json:"safetyAt" doc:"Safety limit on the candidate's bad rate alone; 0 where the record does not say"`
+	Parts    []GatePart `json:"parts" doc:"What the numbers above are made of, one for each metric" nullable:"false"`
+	Notes    []string   `json:"notes" doc:"What else the judge saw" nullable:"false"`
+}
+
+// GatePart is what one metric says. Evidence is in natural logarithms of
+// e-values; those of the gate are the weighted mean over the metrics.
+type GatePart struct {
+	Metric     string     `json:"metric" doc:"errors, or latency with its bound in seconds" example:"latency:0.25"`
+	Bound      *float64   `json:"bound" doc:"Seconds that an answer must take to count as slow; null for errors"`
+	Candidate  Counts     `json:"candidate" doc:"The incoming track, since the split is shown"`
+	Baseline   Counts     `json:"baseline" doc:"The outgoing track, since the split is shown"`
+	Margin     float64    `json:"margin" doc:"The step's tolerable difference of this metric; 0 at 100"`
+	Fail       float64    `json:"fail" doc:"Evidence that it is worse"`
+	Pass       float64    `json:"pass" doc:"Evidence that it is not worse by the margin; 0 at 100, where there is nothing to compare with"`
+	Proves     bool       `json:"proves" doc:"A pass needs the proof of this metric too"`
+	Dispersion float64    `json:"dispersion" doc:"How much its counts scatter beyond chance"`
+	Weight     float64    `json:"weight" doc:"Of the metric's kind in the evidence of a fail; 0: it has no say"`
+	Rest       float64    `json:"rest" doc:"Weight of what has not begun yet; it counts as 1"`
+	Copies     []GateCopy `json:"copies" doc:"The evidence of a fail, begun anew with each step; they count in a fail while they are material" nullable:"false"`
+}
+
+// GateCopy is the evidence of a fail since one step began.
+type GateCopy struct {
+	Weight    float64 `json:"weight" doc:"Among all that the release can begin"`
+	Log       float64 `json:"log" doc:"Natural logarithm of the e-value"`
+	Material  bool    `json:"material" doc:"The measured size is beyond the margins"`
+	Candidate Counts  `json:"candidate" doc:"The incoming track since then"`
+	Baseline  Counts  `json:"baseline" doc:"The outgoing track since then"`
+}
+
+// Counts are requests and bad ones among them: failed, or slow.
+type Counts struct {
+	Requests float64 `json:"requests" doc:"Requests counted"`
+	Bad      float64 `json:"bad" doc:"Bad ones among them"`
 }
 
 // Arm is what one side served in a step. A pass rests on requests and bad, which

@@ -205,6 +205,9 @@ func (b *builder) gate(in *Gates) analysis.Settings {
 	take(&s.MaxErrorRate, in.MaxErrorRate)
 	take(&s.EqualHarm, in.EqualHarm)
 	take(&s.ToleranceGuarantee, in.ToleranceGuarantee)
+	take(&s.MaxSlowShareDelta, in.MaxSlowShareDelta)
+	take(&s.MaxSlowShareRatio, in.MaxSlowShareRatio)
+	take(&s.RequireLatency, in.RequireLatency)
 	if in.Mode != "" {
 		s.Mode = analysis.Mode(in.Mode)
 	}

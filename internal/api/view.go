@@ -107,6 +107,7 @@ func fromSettings(g analysis.Settings) GatesSpec {
 		MaxErrorRateDelta: g.MaxErrorRateDelta, MaxErrorRateRatio: g.MaxErrorRateRatio, Mode: string(g.Mode),
 		MinRequests: g.MinRequests, MinBaselineRequests: g.MinBaselineRequests, MinScrapes: g.MinScrapes,
 		MaxErrorRate: g.MaxErrorRate, EqualHarm: g.EqualHarm, ToleranceGuarantee: g.ToleranceGuarantee,
+		MaxSlowShareDelta: g.MaxSlowShareDelta, MaxSlowShareRatio: g.MaxSlowShareRatio, RequireLatency: g.RequireLatency,
 		Soak: g.Soak.Seconds(), MaxWindow: g.MaxWindow.Seconds(), TelemetryGrace: g.TelemetryGrace.Seconds(),
 	}
 }
@@ -291,12 +292,13 @@ func notCounted(v release.View) string {
 
 func fromVerdict(v analysis.Verdict, s analysis.Settings) *Gate {
 	g := &Gate{
-		Outcome: string(v.Outcome), Reason: string(v.Reason), Sentence: gateSentences()[v.Reason], Metric: v.Metric,
+		Outcome: string(v.Outcome), Reason: string(v.Reason), Sentence: gateSentence(v), Metric: v.Metric,
 		Share: v.Share, At: timeOrNil(v.At), Data: timeOrNil(v.Data),
 		Candidate: arm(v.Candidate, v.SeenCandidate, s.MinRequests), Baseline: arm(v.Baseline, v.SeenBaseline, s.MinBaselineRequests),
 		Margin: finite(v.Margin), Fail: evidence(v.LogFail, v.LogFailAt), FailRaw: evidence(v.LogFailRaw, v.LogFailAt),
 		Dispersion: finite(v.Dispersion), Scrapes: v.Scrapes, Material: v.Material,
 		Elapsed: v.Elapsed.Seconds(), Left: v.Left.Seconds(), Notes: strs(v.Notes),
+		SafetyAt: finite(v.SafetyAt), Parts: fromParts(v),
 	}
 	if v.Delta != nil {
 		d := interval(*v.Delta)
@@ -326,6 +328,46 @@ func evidence(log, at float64) Evidence {
 		e.Bound = *b
 	}
 	return e
+}
+
+// gateSentence says a verdict in words. A fail may be about more than errors.
+func gateSentence(v analysis.Verdict) string {
+	m, _ := analysis.MetricOf(v.Metric)
+	if v.Reason == analysis.Regression && m.Kind == analysis.MetricLatency {
+		return "The candidate answers more requests slowly, beyond chance and beyond the margins."
+	}
+	return gateSentences()[v.Reason]
+}
+
+func fromParts(v analysis.Verdict) []GatePart {
+	out := make([]GatePart, 0, len(v.Parts))
+	for _, p := range v.Parts {
+		if p.Usage != nil {
+			continue // nothing reads gauges yet
+		}
+		g := GatePart{
+			Metric: p.Metric, Candidate: counts(p.Candidate), Baseline: counts(p.Baseline), Margin: finite(p.Margin),
+			Fail: finite(p.LogFail), Proves: p.Proves, Dispersion: finite(p.Dispersion),
+			Weight: finite(p.Weight), Rest: finite(p.Rest), Copies: []GateCopy{},
+		}
+		if v.LogPassAt > 0 {
+			g.Pass = finite(p.LogPass)
+		}
+		if m, ok := analysis.MetricOf(p.Metric); ok && m.Kind == analysis.MetricLatency {
+			g.Bound = &m.Bound
+		}
+		for _, c := range p.Copies {
+			g.Copies = append(g.Copies, GateCopy{
+				Weight: finite(c.Weight), Log: finite(c.Log), Material: c.Material, Candidate: counts(c.Candidate), Baseline: counts(c.Baseline),
+			})
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+func counts(c analysis.Counts) Counts {
+	return Counts{Requests: finite(c.Requests), Bad: finite(c.Bad)}
 }
 
 func gateSentences() map[analysis.Reason]string {

@@ -14,7 +14,7 @@ import (
 // sake of a command.
 func (w *worker) observe(ctx context.Context) (o release.Observation, looked bool) {
 	o = release.Observation{Failed: w.failed}
-	w.readRoutes(ctx, &o)
+	w.readRoutes(ctx, &o, w.engine.cfg.Router.Read)
 	o.Epoch = w.overtake(ctx, o.Routes)
 	w.readTracks(ctx, &o)
 	looked = w.look(ctx, o)
@@ -22,11 +22,12 @@ func (w *worker) observe(ctx context.Context) (o release.Observation, looked boo
 	return o, looked
 }
 
-func (w *worker) readRoutes(ctx context.Context, o *release.Observation) {
+// readRoutes reads by one of the router's ways.
+func (w *worker) readRoutes(ctx context.Context, o *release.Observation, read routesReader) {
 	ctx, cancel := w.bounded(ctx)
 	defer cancel()
 	b := w.rec.Release.Binding
-	routes, err := w.engine.cfg.Router.Read(ctx, b)
+	routes, err := read(ctx, b)
 	if err == nil && len(routes) != len(b.Routes) {
 		err = fmt.Errorf("%d of %d routes were read", len(routes), len(b.Routes))
 	}
@@ -36,6 +37,16 @@ func (w *worker) readRoutes(ctx context.Context, o *release.Observation) {
 	}
 	why := fmt.Sprintf("the routes could not be read: %v", err)
 	o.Routes, o.Unreachable = unseenRoutes(b, why), why
+}
+
+type routesReader func(context.Context, release.Binding) ([]release.RouteState, error)
+
+// asking is the way to read the routes that asks for them.
+func (w *worker) asking() routesReader {
+	if l, ok := w.engine.cfg.Router.(LiveReader); ok {
+		return l.ReadLive
+	}
+	return w.engine.cfg.Router.Read
 }
 
 func (w *worker) readTracks(ctx context.Context, o *release.Observation) {
@@ -82,7 +93,7 @@ func (w *worker) look(ctx context.Context, o release.Observation) bool {
 	if w.hurried() {
 		return false
 	}
-	ask := release.Ask{Binding: w.rec.Release.Binding, Since: w.rec.Release.LookFrom(), Now: w.now()}
+	ask := release.Ask{Binding: w.rec.Release.Binding, Since: w.rec.Release.LookFrom(), Now: w.now(), Bounds: w.rec.Release.Bounds()}
 	for t := range o.Tracks {
 		if p := o.Tracks[t].Pods; p.Ok() {
 			ask.Pods[t] = p.Val

@@ -40,6 +40,8 @@ func chain() []check {
 		{"an undo has a target", undoHasATarget},
 		{"both tracks run the same version", tracksAgree},
 		{"the telemetry answers", telemetryAnswers},
+		{"what the metrics cannot tell is known", metricsAreWhole},
+		{"latency is judged where it is asked for", latencyIsJudged},
 		{"the traffic is split as the routes say", trafficIsSplitAsDeclared},
 		{"every step can be certified in its window", stepsAreCertifiable},
 	}
@@ -372,20 +374,29 @@ func stepsAreCertifiable(g *gathered) (out []note) {
 			"no managed request was counted in the last %s, so no step can be certified", lookBack(g.binding.Scrape)))
 	}
 	for i, e := range g.expected {
-		if e.Certifiable {
-			continue
-		}
 		share := g.plan[i].Share
-		out = append(out, refuse(g.stepPointer(share), "uncertain", g.wayOut(e, share < 100), "%s", g.uncertainty(e, share))...)
+		switch s := g.slowest[i]; {
+		case !e.Certifiable:
+			out = append(out, refuse(g.stepPointer(share), "uncertain", g.wayOut(e, share < 100), "%s", g.uncertainty(e, share, g.failing()))...)
+		case s.asked && !s.Certifiable:
+			out = append(out, refuse(g.stepPointer(share), "uncertain", g.wayOutOfSlow(s), "%s", g.uncertainty(s.Expectation, share, s.text()))...)
+		}
 	}
 	return g.unless(release.AllowUncertain, out)
 }
 
-func (g *gathered) uncertainty(e analysis.Expectation, share float64) string {
-	now := fmt.Sprintf("at %.3g requests/s", g.traffic.rps())
-	if g.traffic.bad > 0 {
-		now += fmt.Sprintf(" of which %.2g %% fail", 100*g.traffic.bad)
+// failing says how many requests fail now.
+func (g *gathered) failing() string {
+	if g.traffic.bad <= 0 {
+		return ""
 	}
+	return fmt.Sprintf(" of which %.2g %% fail", 100*g.traffic.bad)
+}
+
+// uncertainty says why a step could not be certified; which says what the
+// requests are like.
+func (g *gathered) uncertainty(e analysis.Expectation, share float64, which string) string {
+	now := fmt.Sprintf("at %.3g requests/s", g.traffic.rps()) + which
 	if e.Requests == 0 {
 		return fmt.Sprintf("%s, no number of requests certifies the step of %g %%", now, share)
 	}

@@ -22,11 +22,18 @@ func (g *gathered) foretell(plan []release.Step) {
 		size[in] = max(size[in], g.need(st.Share))
 		size[in.Other()] = g.shrunk(size[in.Other()], last, st.Share)
 		e := analysis.Expect(g.spec.Gate, st.Share, g.traffic.rps(), g.traffic.bad)
-		g.expected = append(g.expected, e)
-		g.steps = append(g.steps, release.ExpectedStep{
-			Share: st.Share, Replicas: size, Requests: e.Requests, Time: g.judged(e) + g.untilShown(last, st.Share),
+		slow := g.slowestProof(st.Share)
+		g.expected, g.slowest = append(g.expected, e), append(g.slowest, slow)
+		step := release.ExpectedStep{
+			Share: st.Share, Replicas: size, Requests: e.Requests, Time: g.judged(e),
 			Certifiable: e.Certifiable, Control: st.Share < 100,
-		})
+		}
+		if slow.asked {
+			step.Requests, step.Time = max(step.Requests, slow.Requests), max(step.Time, g.judged(slow.Expectation))
+			step.Certifiable = step.Certifiable && slow.Certifiable
+		}
+		step.Time += g.untilShown(last, st.Share)
+		g.steps = append(g.steps, step)
 		last = st.Share
 	}
 }
@@ -108,17 +115,20 @@ func course(f release.Forecast, g *gathered) release.Forecast {
 // wayOut says what would let a step be certified: a longer window, a wider
 // margin, or the risk taken by name.
 func (g *gathered) wayOut(e analysis.Expectation, control bool) string {
-	var ways []string
-	if e.Requests > 0 && e.Time < 24*time.Hour {
-		ways = append(ways, fmt.Sprintf("set gates.maxWindow to %s", readable(roundUp(e.Time, time.Minute))))
-	} else {
-		ways = append(ways, "send more traffic")
-	}
+	ways := []string{moreTime(e)}
 	if control && e.Margin > g.spec.Gate.MaxErrorRateDelta && e.Margin < 0.5 {
 		ways = append(ways, fmt.Sprintf("set gates.maxErrorRateDelta to %g", math.Ceil(e.Margin*1000)/1000))
 	}
 	ways = append(ways, `set "allow": ["uncertain"]`)
 	return strings.Join(ways, ", or ")
+}
+
+// moreTime is the first way out of a proof that takes too long.
+func moreTime(e analysis.Expectation) string {
+	if e.Requests > 0 && e.Time < 24*time.Hour {
+		return fmt.Sprintf("set gates.maxWindow to %s", readable(roundUp(e.Time, time.Minute)))
+	}
+	return "send more traffic"
 }
 
 func roundUp(d, to time.Duration) time.Duration {

@@ -24,10 +24,14 @@ type gathered struct {
 	tracks   [2]release.TrackState
 	reading  release.Reading
 	traffic  traffic
+	// sight is what the source can tell; past is what the baseline did before.
+	sight release.Sight
+	past  past
 	// plan are the steps that are left, with what the judge expects of each, and
 	// what each is expected to cost in all.
 	plan     []release.Step
 	expected []analysis.Expectation
+	slowest  []slowest // as many, of the proof of latency
 	steps    []release.ExpectedStep
 }
 
@@ -49,7 +53,7 @@ func (p *Planner) gather(ctx context.Context, k release.Key, spec release.Spec) 
 			b.Tracks, err = p.cfg.Workloads.Resolve(ctx, k.Namespace, spec)
 			return err
 		},
-		func(context.Context) error { return p.source(&b, spec) },
+		func(context.Context) error { return p.source(g, &b, spec) },
 	}
 	for _, r := range resolve {
 		if err := g.collect(p.bounded(ctx, r)); err != nil {
@@ -66,13 +70,16 @@ func (p *Planner) gather(ctx context.Context, k release.Key, spec release.Spec) 
 
 // source fills in how the metrics are read. Sources are configuration, so an
 // unknown one is the request's fault.
-func (p *Planner) source(b *release.Binding, spec release.Spec) error {
+func (p *Planner) source(g *gathered, b *release.Binding, spec release.Spec) error {
 	scrape, provider, err := p.cfg.Telemetry.Scrape(spec.Metrics)
 	if err != nil {
 		return release.Finding{
 			Pointer: "/metrics", Code: "metricsUnknown", Message: err.Error(),
 			Fix: "name a configured source, and a provider that it can be read by",
 		}
+	}
+	if g.sight, err = p.cfg.Telemetry.Sight(spec.Metrics); err != nil {
+		return err
 	}
 	b.Scrape = scrape
 	b.Metrics = release.MetricsRef{Source: spec.Metrics.Source, Provider: provider}
@@ -98,7 +105,9 @@ func (p *Planner) look(ctx context.Context, g *gathered) error {
 	if err != nil {
 		return err
 	}
-	ask := release.Ask{Binding: g.binding, Since: g.now.Add(-lookBack(g.binding.Scrape)), Now: g.now}
+	ask := release.Ask{
+		Binding: g.binding, Since: g.now.Add(-lookBack(g.binding.Scrape)), Now: g.now, Bounds: []float64{},
+	}
 	for t, s := range g.tracks {
 		ask.Pods[t] = s.Pods.Val
 	}
@@ -110,6 +119,9 @@ func (p *Planner) look(ctx context.Context, g *gathered) error {
 		g.reading = release.Reading{Asked: g.now, Trouble: err.Error()}
 	}
 	g.traffic = measure(g.reading)
+	if g.reading.Trouble == "" {
+		p.lookBack(ctx, g, ask)
+	}
 	return ctx.Err()
 }
 

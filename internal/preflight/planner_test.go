@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +31,10 @@ type world struct {
 	readErr  error
 	lookErr  error
 	scrape   error
+	sight    release.Sight
+	past     release.Past
+	pastErr  error
+	asks     []string // of the look back
 	hang     bool
 	calls    []string
 	asked    release.Ask
@@ -60,7 +65,19 @@ func sound() *world {
 	w.present(0)
 	w.size(4, 4)
 	w.serves(200, 0)
+	w.sight = release.Sight{Latency: true}
+	w.answers(.3, .02, .002)
 	return w
+}
+
+// answers sets which shares of the requests took longer than 100, 250 and 500 ms
+// before.
+func (w *world) answers(slower ...float64) {
+	const all = 120_000
+	w.past = release.Past{Buckets: []analysis.Bucket{{Bound: math.Inf(1), Count: all}}}
+	for i, share := range slower {
+		w.past.Buckets = append(w.past.Buckets, analysis.Bucket{Bound: []float64{.1, .25, .5}[i], Count: all * (1 - share)})
+	}
 }
 
 // present sets the primary's share in the one route.
@@ -138,6 +155,14 @@ func (w *world) Look(_ context.Context, a release.Ask) (release.Reading, error) 
 	return w.reading, w.lookErr
 }
 
+func (w *world) Sight(release.MetricsRef) (release.Sight, error) { return w.sight, nil }
+
+func (w *world) LookBack(_ context.Context, _ release.Ask, of release.Track, share float64) (release.Past, error) {
+	w.calls = append(w.calls, "LookBack")
+	w.asks = append(w.asks, fmt.Sprintf("%s %g", of, share))
+	return w.past, w.pastErr
+}
+
 func (w *world) plan(t *testing.T) (release.Forecast, error) {
 	t.Helper()
 	p := New(Config{
@@ -185,7 +210,7 @@ func TestASoundReleaseIsPlannedWithItsCourse(t *testing.T) {
 	if !f.Rate.Ok() || f.Rate.Val != 200 || !f.Rate.At.Equal(w.reading.At) {
 		t.Errorf("rate %+v", f.Rate)
 	}
-	want := []string{"Routes.Resolve", "Workloads.Resolve", "Routes.Read", "Workloads.Read", "Look"}
+	want := []string{"Routes.Resolve", "Workloads.Resolve", "Routes.Read", "Workloads.Read", "Look", "LookBack"}
 	if !slices.Equal(w.calls, want) {
 		t.Errorf("asked %v, want each once: %v", w.calls, want)
 	}

@@ -23,10 +23,15 @@ type Workloads interface {
 	Read(ctx context.Context, b release.Binding) ([2]release.TrackState, error)
 }
 
-// Telemetry knows its sources and takes one look.
+// Telemetry knows its sources, takes one look, and one look back.
 type Telemetry interface {
 	// Scrape tells how often a source is scraped, and by which provider it is
 	// read.
 	Scrape(ref release.MetricsRef) (interval time.Duration, provider string, err error)
 	Look(ctx context.Context, a release.Ask) (release.Reading, error)
+	// Sight tells what can be read by way of a source.
+	Sight(ref release.MetricsRef) (release.Sight, error)
+	// LookBack tells what one track did before: its durations, and how its counts
+	// scatter when a part w of it (between 0 and 1) is held against the rest.
+	LookBack(ctx context.Context, a release.Ask, of release.Track, w float64) (release.Past, error)
 }

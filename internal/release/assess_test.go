@@ -15,6 +15,7 @@ type judged struct {
 	looks    Looks
 	errRate  [2]float64
 	badFrom  float64
+	slowFrom float64
 	rps      float64
 	last     time.Time // of the last scrape that was read
 	injected float64
@@ -79,9 +80,28 @@ func (j *judged) reading() Reading {
 		j.injected += w.Counts[t].Bad
 		rd.Drain[t] = drain.Signals{At: at, From: j.last, New: got, Source: drain.SourceApp, Pods: []drain.PodSignal{{Pod: t.String()}}}
 	}
-	rd.Windows, rd.Proxies = []TrackWindow{w}, []ProxyLook{p}
+	rd.Windows, rd.Proxies = append([]TrackWindow{w}, j.slow(w)...), []ProxyLook{p}
 	j.last = at
 	return rd
+}
+
+// slow are the windows of the watched bounds: a fifth of the answers takes
+// longer than the first one, and next to nothing longer than the others.
+func (j *judged) slow(all TrackWindow) []TrackWindow {
+	var out []TrackWindow
+	for i, b := range j.r.Binding.Watch.Bounds {
+		w := all
+		w.Metric, w.Stratum = analysis.Latency(b).String(), "pods"
+		for t := range w.Counts {
+			share := []float64{.2, .002}[min(i, 1)]
+			if Track(t) == Primary && j.slowFrom > 0 && j.served(Primary) >= j.slowFrom {
+				share += .2
+			}
+			w.Counts[t].Bad = float64(j.binomial(int(w.Counts[t].Requests), share))
+		}
+		out = append(out, w)
+	}
+	return out
 }
 
 func (j *judged) binomial(n int, p float64) int {

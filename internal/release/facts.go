@@ -149,6 +149,23 @@ type Ask struct {
 	Since   time.Time
 	Now     time.Time
 	Pods    [2][]string
+	// Bounds are the bounds of latency to tell of, in seconds. Nil asks for all
+	// that there are, and an empty list for none.
+	Bounds []float64
+}
+
+// Past is what a look back at one track tells: its histogram of latency over
+// the last minutes, and windows of a longer time in which both sides are that
+// track, so that whatever they differ by is no difference of versions.
+type Past struct {
+	Buckets []analysis.Bucket
+	Windows []analysis.Window
+}
+
+// Sight is what can be read by way of a metrics source.
+type Sight struct {
+	Latency bool
+	Cannot  []string // what is missing, in sentences
 }
 
 // Fence is written with every weight: who writes, for which release, and which

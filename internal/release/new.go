@@ -10,9 +10,6 @@ import (
 // New makes the record of a sound request: pending, with its steps resolved
 // against the share that the routes declare at admission.
 func New(k Key, uid string, spec Spec, b Binding, subject string, now time.Time) Release {
-	stage := spec.Stages[0]
-	in := stage.Incoming()
-	present := presentShare(b, in)
 	r := Release{
 		Schema:  Schema,
 		Key:     k,
@@ -21,17 +18,24 @@ func New(k Key, uid string, spec Spec, b Binding, subject string, now time.Time)
 		Subject: subject,
 		Spec:    spec,
 		Binding: b,
-		Stage:   stage,
-		Plan:    resolveSteps(spec.Steps, present),
 		Phase:   Pending,
 		Since:   now,
-		Suspect: b.Tracks[in].Template.Hash,
-		Target:  present,
-		Last:    present,
-		Passed:  present,
-	}
+	}.begin(spec.Stages[0])
 	return r.enter(Pending, ReasonAccepted, "", spec.Deadlines.Preflight, now).
-		tell(fmt.Sprintf("Accepted: %s for %s, from %s to %s.", stage, b.Tracks[in].Deployment, percent(present), stepsText(spec.Steps)), now, subject)
+		tell(fmt.Sprintf("Accepted: %s for %s, from %s to %s.", r.Stage, b.Tracks[r.Incoming()].Deployment,
+			percent(r.Passed), stepsText(spec.Steps)), now, subject)
+}
+
+// begin sets out on a stage. The judge spends its alpha once over the release,
+// so it is told that what it compared so far is over.
+func (r Release) begin(stage Stage) Release {
+	in := stage.Incoming()
+	present := presentShare(r.Binding, in)
+	r.Stage, r.Plan, r.StepIx = stage, resolveSteps(r.Spec.Steps, present), 0
+	r.Suspect = r.Binding.Tracks[in].Template.Hash
+	r.Target, r.Last, r.Passed = present, present, present
+	r.Gate = r.Gate.NextStage()
+	return r
 }
 
 // presentShare is the track's share at admission. Preflight has made sure that
@@ -60,17 +64,37 @@ func resolveSteps(steps []float64, present float64) []Step {
 	return out
 }
 
-// gateStep describes a step to the judge. A stage starts one copy of the fail
-// product for each step with a control, and one for a second judgement after
-// an alarm of the guard.
+// gateStep describes a step to the judge.
 func (r Release) gateStep(prev, share float64, now time.Time) analysis.Step {
-	copies := 1
-	for _, s := range r.Plan {
-		if s.Share < 100 {
-			copies++
+	return analysis.Step{
+		Index: r.StepIx, Share: share, Prev: prev, Copies: r.copies(), At: now,
+		Watch: r.Binding.Watch, Seeds: r.Binding.Seeds,
+	}
+}
+
+// copies is how many copies of the fail product all stages together start: one
+// for each step with a control, and in each stage one for a second judgement
+// after an alarm of the guard.
+func (r Release) copies() int {
+	n := 0
+	for _, stage := range r.Spec.Stages {
+		n++
+		plan := r.Plan
+		if stage != r.Stage {
+			plan = resolveSteps(r.Spec.Steps, 0)
+		}
+		for _, s := range plan {
+			if s.Share < 100 {
+				n++
+			}
 		}
 	}
-	return analysis.Step{Index: r.StepIx, Share: share, Prev: prev, Copies: copies, At: now}
+	return n
+}
+
+// Bounds are the bounds of latency that a look must tell of.
+func (r Release) Bounds() []float64 {
+	return append([]float64{}, r.Binding.Watch.Bounds...)
 }
 
 // Resume readies a loaded record for a new process. The pass proof of the step

@@ -86,7 +86,7 @@ func sentences() map[Reason]string {
 		ReasonConfirming:       "Everything is checked once more before the end is said.",
 		ReasonCompleted:        "The traffic is where it was asked to be, and everything was confirmed.",
 		ReasonSafetyLimit:      "So many requests fail on the track under judgement that no comparison is needed.",
-		ReasonGateFailed:       "The track that gains traffic fails more requests than the other one, beyond chance and beyond the margins.",
+		ReasonGateFailed:       "The track that gains traffic fails more requests than the other one, or answers more of them slowly, beyond chance and beyond the margins.",
 		ReasonGateInconclusive: "The evidence is not enough to pass the step, and its window is over.",
 		ReasonTelemetry:        "The telemetry has not answered for longer than its grace.",
 		ReasonCapacity:         "There are not enough ready pods for the next share.",

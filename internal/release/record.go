@@ -46,6 +46,11 @@ type Binding struct {
 	Full    int           `json:"full"`
 	Metrics MetricsRef    `json:"metrics"`
 	Scrape  time.Duration `json:"scrape"`
+	// Watch names what every step is judged by beside the errors, and Seeds are
+	// what was told of the dispersion: both from a look back at the track that
+	// had the traffic. Without them the errors alone are judged.
+	Watch analysis.Watch  `json:"watch,omitzero"`
+	Seeds []analysis.Seed `json:"seeds,omitempty"`
 }
 
 // Locks names what no two active releases may share.

@@ -79,13 +79,16 @@ func verdictSentence(v analysis.Verdict, r Release) string {
 	case analysis.SoakClean:
 		return fmt.Sprintf("Passed at %s: the soak was clean (%s: %s).", at, in, countsText(v.Candidate))
 	case analysis.Regression:
+		if slow := slowText(v, r); slow != "" {
+			return fmt.Sprintf("Failed at %s: %s.", at, slow)
+		}
 		return fmt.Sprintf("Failed at %s: %s.", at, seen)
 	case analysis.SafetyLimit:
 		return fmt.Sprintf("Failed at %s, safety limit: %s.", at, seen)
 	case analysis.GuardAlarm, analysis.GuardAlarmAgain:
 		return fmt.Sprintf("The guard at %s rang: %s: %s.", at, in, countsText(v.SeenCandidate))
 	case analysis.WindowExhausted:
-		return fmt.Sprintf("Not enough evidence at %s within the window: %s.", at, counts)
+		return fmt.Sprintf("Not enough evidence at %s within the window%s: %s.", at, lacking(v), counts)
 	case analysis.TelemetryUnavailable, analysis.TelemetryGap:
 		return fmt.Sprintf("No telemetry at %s; the last data is of %s.", at, v.Data.UTC().Format(time.TimeOnly))
 	case analysis.TrafficMismatch:

@@ -14,8 +14,9 @@ type Config struct {
 	App string
 	// RPS is the rate of the load generator; 0 means no load until SetRate.
 	RPS float64
-	// Path is what the load generator asks for.
-	Path string
+	// Paths are what the load generator asks for, each as often as it is named,
+	// by turns that Seed shuffles.
+	Paths []string
 	// Replicas is the size of each track at the start.
 	Replicas int
 
@@ -40,7 +41,7 @@ type Config struct {
 	ListenProm  string
 	ListenProxy string
 
-	// Seed makes the proxy's choices repeatable.
+	// Seed makes the choices of the proxy and the load generator repeatable.
 	Seed   uint64
 	Faults Faults
 	Logger *slog.Logger
@@ -51,6 +52,7 @@ type Config struct {
 // release shifts the traffic. A fault that has been triggered stays.
 type Faults struct {
 	ErrorsFrom  ErrorsFrom
+	SlowFrom    SlowFrom
 	LoadStopsAt LoadStopsAt
 	StuckAt     StuckAt
 	Telemetry   Telemetry
@@ -61,6 +63,13 @@ type Faults struct {
 type ErrorsFrom struct {
 	Share float64 // 0: never
 	Rate  float64 // of requests, from 0 to 1
+}
+
+// SlowFrom makes the primary's v2 pods take longer for every answer from a
+// declared share on; pods of v1 stay well.
+type SlowFrom struct {
+	Share float64 // 0: never
+	By    time.Duration
 }
 
 // LoadStopsAt stops the load generator at a declared share.
@@ -86,7 +95,7 @@ type Telemetry struct {
 func Defaults() Config {
 	return Config{
 		RPS:         200,
-		Path:        "/work?ms=20",
+		Paths:       mix(),
 		Replicas:    4,
 		Scrape:      time.Second,
 		ReadLag:     time.Second,
@@ -98,6 +107,16 @@ func Defaults() Config {
 		ListenProm:  "127.0.0.1:0",
 		ListenProxy: "127.0.0.1:0",
 		Seed:        1,
+	}
+}
+
+// mix is a service with quick, usual and slow requests, 19 ms on average:
+// what durations are judged by needs more than one.
+func mix() []string {
+	quick, usual, slow := "/work?ms=6", "/work?ms=20", "/work?ms=70"
+	return []string{
+		quick, quick, quick, quick, quick, quick, quick, quick, quick, quick, quick, quick,
+		usual, usual, usual, usual, usual, slow, slow, slow,
 	}
 }
 
@@ -152,6 +171,9 @@ func (c Config) validateSizes() error {
 	if c.Replicas < 1 || c.Replicas > maxReplicas {
 		return fmt.Errorf("sandbox: Replicas is %d: it must be from 1 to %d, each is a process", c.Replicas, maxReplicas)
 	}
+	if len(c.Paths) == 0 {
+		return errors.New("sandbox: Paths is empty: name what the load generator asks for")
+	}
 	return checkRate(c.RPS)
 }
 
@@ -166,16 +188,20 @@ func checkRate(rps float64) error {
 const (
 	maxReplicas = 50
 	maxRPS      = 5000
+	maxSlow     = 5 * time.Second // below the timeout of a request
 )
 
 func (f Faults) validate() error {
-	for _, s := range []float64{f.ErrorsFrom.Share, f.LoadStopsAt.Share, f.StuckAt.Share} {
+	for _, s := range []float64{f.ErrorsFrom.Share, f.SlowFrom.Share, f.LoadStopsAt.Share, f.StuckAt.Share} {
 		if !(s >= 0 && s <= 100) {
 			return fmt.Errorf("sandbox: a fault at share %v: it must be from 0 to 100", s)
 		}
 	}
 	if !(f.ErrorsFrom.Rate >= 0 && f.ErrorsFrom.Rate <= 1) {
 		return fmt.Errorf("sandbox: an error rate of %v: it must be from 0 to 1", f.ErrorsFrom.Rate)
+	}
+	if by := f.SlowFrom.By; by < 0 || by > maxSlow {
+		return fmt.Errorf("sandbox: answers that take %v longer: it must be from 0 to %v", by, maxSlow)
 	}
 	if t := f.Telemetry; t.Outage < 0 || t.Outage > 0 && t.Every <= t.Outage {
 		return fmt.Errorf("sandbox: a telemetry outage of %v of every %v: it must be shorter than the period", t.Outage, t.Every)

@@ -21,6 +21,7 @@ const faultVersion = "v2"
 // podFaults is what a pod is told to do wrong, in the app's own words.
 type podFaults struct {
 	ErrorRate     float64 `json:"errorRate"`
+	Latency       string  `json:"latency,omitempty"`
 	NeverReady    bool    `json:"neverReady"`
 	IgnoreSigterm bool    `json:"ignoreSigterm"`
 }
@@ -40,6 +41,7 @@ type saboteur struct {
 
 	mu     sync.Mutex
 	errors bool                 // ErrorsFrom is on
+	slow   bool                 // SlowFrom is on
 	podMap map[string]podFaults // by name of the pod
 }
 
@@ -64,7 +66,12 @@ func (s *saboteur) look(ctx context.Context) {
 		s.load.setRate(0)
 		s.stopped = true
 	}
-	if at := s.faults.ErrorsFrom.Share; at > 0 && share >= at {
+	if at := s.faults.ErrorsFrom.Share; at > 0 && share >= at && s.turnOn(&s.errors) {
+		s.log.Warn("fault: the primary answers with errors", "rate", s.faults.ErrorsFrom.Rate, "version", faultVersion)
+		s.breakPrimary(ctx)
+	}
+	if at := s.faults.SlowFrom.Share; at > 0 && share >= at && s.turnOn(&s.slow) {
+		s.log.Warn("fault: the primary answers later", "by", s.faults.SlowFrom.By, "version", faultVersion)
 		s.breakPrimary(ctx)
 	}
 	if at := s.faults.StuckAt.Share; at > 0 && share >= at {
@@ -73,17 +80,18 @@ func (s *saboteur) look(ctx context.Context) {
 	}
 }
 
-// breakPrimary turns the errors on, once, in the pods that are there. Later
-// ones get them at birth.
-func (s *saboteur) breakPrimary(ctx context.Context) {
+// turnOn sets a fault of all pods of the primary, and reports whether it was off.
+func (s *saboteur) turnOn(on *bool) bool {
 	s.mu.Lock()
-	on := s.errors
-	s.errors = true
-	s.mu.Unlock()
-	if on {
-		return
-	}
-	s.log.Warn("fault: the primary answers with errors", "rate", s.faults.ErrorsFrom.Rate, "version", faultVersion)
+	defer s.mu.Unlock()
+	was := *on
+	*on = true
+	return !was
+}
+
+// breakPrimary gives the faults to the pods that are there. Later ones get them
+// at birth.
+func (s *saboteur) breakPrimary(ctx context.Context) {
 	for _, p := range s.cluster.list() {
 		s.apply(ctx, p.Name, p.Addr, p.Track, p.Version)
 	}
@@ -122,8 +130,13 @@ func (s *saboteur) born(ctx context.Context, p *pod) {
 func (s *saboteur) apply(ctx context.Context, name, addr string, t release.Track, version string) {
 	s.mu.Lock()
 	f := s.podMap[name]
-	if s.errors && t == release.Primary && version == faultVersion {
-		f.ErrorRate = s.faults.ErrorsFrom.Rate
+	if t == release.Primary && version == faultVersion {
+		if s.errors {
+			f.ErrorRate = s.faults.ErrorsFrom.Rate
+		}
+		if s.slow {
+			f.Latency = s.faults.SlowFrom.By.String()
+		}
 	}
 	s.mu.Unlock()
 	if f == (podFaults{}) || addr == "" {

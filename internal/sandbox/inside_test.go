@@ -89,11 +89,11 @@ func TestNoEndpointIs503AndABrokenAnswerIsAFailure(t *testing.T) {
 	defer l.finish(t.Context())
 	l.url = front.URL
 
-	if o := l.send(); o.err == nil || !o.failed() {
+	if o := l.send("/work"); o.err == nil || !o.failed() {
 		t.Errorf("of a broken answer the client saw %+v", o)
 	}
 	p.weights.set(release.Pair{Primary: 100})
-	if o := l.send(); o.code != http.StatusServiceUnavailable || o.track != "primary" || !o.failed() {
+	if o := l.send("/work"); o.code != http.StatusServiceUnavailable || o.track != "primary" || !o.failed() {
 		t.Errorf("without an endpoint the client saw %+v", o)
 	}
 	front.Close() // waits for the handlers
@@ -112,7 +112,7 @@ func TestTheLoadGeneratorSendsARequestAtMostOnce(t *testing.T) {
 	l.url = upstream.URL
 	failed := 0
 	for range 4 {
-		if l.send().failed() {
+		if l.send("/work").failed() {
 			failed++
 		}
 	}

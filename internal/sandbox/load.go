@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"sync"
@@ -21,6 +22,8 @@ const requestTimeout = 10 * time.Second
 // metric; what it saw is in its tally.
 type load struct {
 	url       string
+	paths     []string
+	rand      *rand.Rand // of pace alone
 	transport *http.Transport
 	client    *http.Client
 	slots     chan struct{}
@@ -46,6 +49,8 @@ func newLoad(cfg Config) *load {
 		slots: make(chan struct{}, int(math.Max(cfg.RPS, 100)*1.2*requestTimeout.Seconds())),
 		wake:  make(chan struct{}, 1),
 		tally: newTally(),
+		paths: cfg.Paths,
+		rand:  rand.New(rand.NewPCG(cfg.Seed, 1)),
 	}
 	l.client = &http.Client{
 		Transport:     once{l.transport},
@@ -56,7 +61,7 @@ func newLoad(cfg Config) *load {
 	return l
 }
 
-// start begins to send to the URL.
+// start begins to send to the base URL.
 func (l *load) start(url string, rps float64) {
 	l.url = url
 	l.setRate(rps)
@@ -131,19 +136,19 @@ func (l *load) fire() {
 		l.tally.unsent()
 		return
 	}
-	at := time.Now()
+	at, path := time.Now(), l.paths[l.rand.IntN(len(l.paths))]
 	l.tally.sent(at)
 	l.wg.Go(func() {
 		defer func() { <-l.slots }()
-		l.tally.answered(at, l.send())
+		l.tally.answered(at, l.send(path))
 	})
 }
 
 // send does one request to its end and says what came of it.
-func (l *load) send() outcome {
+func (l *load) send(path string) outcome {
 	ctx, cancel := context.WithTimeout(l.hard, requestTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.url, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.url+path, nil)
 	if err != nil {
 		return outcome{err: err}
 	}

@@ -46,7 +46,7 @@ func quick() sandbox.Config {
 	c := sandbox.Defaults()
 	c.App = app
 	c.RPS = 0
-	c.Path = "/work?ms=10"
+	c.Paths = []string{"/work?ms=10"}
 	c.Replicas = 2
 	c.Propagation = 300 * time.Millisecond
 	c.EndpointLag = 100 * time.Millisecond

@@ -100,7 +100,7 @@ func (w *World) start(ctx context.Context) error {
 		return err
 	}
 	w.group.run((&scraper{every: w.cfg.Scrape, log: w.log, store: w.store, client: w.client, targets: w.targets}).run)
-	w.load.start("http://"+w.addrs.proxy+w.cfg.Path, w.cfg.RPS)
+	w.load.start("http://"+w.addrs.proxy, w.cfg.RPS)
 	w.log.Info("the sandbox is up", "proxy", w.ProxyURL(), "prometheus", w.PromURL(), "pods", 2*w.cfg.Replicas, "rps", w.cfg.RPS)
 	return nil
 }

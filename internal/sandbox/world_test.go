@@ -58,7 +58,7 @@ func TestTheClientSeesWrittenWeightsAfterThePropagation(t *testing.T) {
 
 func TestScaleDownUnderLoadLosesNothing(t *testing.T) {
 	cfg := quick()
-	cfg.RPS, cfg.Path, cfg.Replicas = rate, "/work?ms=60", 3
+	cfg.RPS, cfg.Paths, cfg.Replicas = rate, []string{"/work?ms=60"}, 3
 	w := start(t, cfg)
 	eventually(t, "the load runs", func() bool { return w.Report().Answered > 30 })
 	scale(t, w, release.Canary, 1)
@@ -194,6 +194,42 @@ func TestInjectedErrorsAreCountedOnBothSides(t *testing.T) {
 	nothingLost(t, after)
 }
 
+func TestThePrimaryAnswersLaterFromAShareOn(t *testing.T) {
+	cfg := quick()
+	cfg.RPS = rate
+	cfg.Faults.SlowFrom = sandbox.SlowFrom{Share: 50, By: 150 * time.Millisecond}
+	w := start(t, cfg)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	// The quickest of some answers: a busy machine makes single ones slow.
+	took := func(tr release.Track) time.Duration {
+		quickest := time.Hour
+		for n := 0; n < 5; {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.ProxyURL()+"/work?ms=1", nil)
+			noErr(t, err)
+			began := time.Now()
+			resp, err := client.Do(req)
+			noErr(t, err)
+			noErr(t, resp.Body.Close())
+			if resp.Header.Get("X-Track") == tr.String() {
+				quickest = min(quickest, time.Since(began))
+				n++
+			}
+		}
+		return quickest
+	}
+	split(t, w, 25)
+	eventually(t, "the primary serves", func() bool { return w.Report().ByTrack[release.Primary] > 5 })
+	if d := took(release.Primary); d >= cfg.Faults.SlowFrom.By {
+		t.Fatalf("before the share for it an answer took %s", d)
+	}
+	split(t, w, 50)
+	eventually(t, "the primary is slow", func() bool { return took(release.Primary) >= cfg.Faults.SlowFrom.By })
+	if d := took(release.Canary); d >= cfg.Faults.SlowFrom.By {
+		t.Errorf("an answer of the canary took %s", d)
+	}
+	nothingLost(t, quiet(t, w))
+}
+
 func sameInjected(t *testing.T, w *sandbox.World, r sandbox.Report) {
 	t.Helper()
 	if n := w.Injected(t.Context()); n != r.Injected || n == 0 {
@@ -256,7 +292,7 @@ func TestAnotherWriterDeploys(t *testing.T) {
 
 func TestStopEndsAWorldUnderLoad(t *testing.T) {
 	cfg := quick()
-	cfg.RPS, cfg.Path = rate, "/work?ms=30000"
+	cfg.RPS, cfg.Paths = rate, []string{"/work?ms=30000"}
 	w := start(t, cfg)
 	eventually(t, "requests hang", func() bool { return w.Report().InFlight > 20 })
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -296,6 +332,11 @@ func TestBadConfigurationIsExplained(t *testing.T) {
 			func(c *sandbox.Config) { c.Faults.ErrorsFrom = sandbox.ErrorsFrom{Share: 50, Rate: 5} },
 			[]string{"error rate", "0 to 1"},
 		},
+		"slowness": {
+			func(c *sandbox.Config) { c.Faults.SlowFrom = sandbox.SlowFrom{Share: 50, By: time.Minute} },
+			[]string{"1m0s", "0 to 5s"},
+		},
+		"paths":            {func(c *sandbox.Config) { c.Paths = nil }, []string{"Paths"}},
 		"share of a fault": {func(c *sandbox.Config) { c.Faults.StuckAt.Share = 101 }, []string{"101", "0 to 100"}},
 		"outage": {
 			func(c *sandbox.Config) { c.Faults.Telemetry = sandbox.Telemetry{Outage: time.Second} },

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/shifter-dev/shifter/internal/api"
@@ -139,7 +140,7 @@ type gateView struct {
 	Tone     string
 	Reason   string
 	Sentence string
-	Metric   string
+	Slow     []slowRow
 	Share    string
 	Alone    bool // at 100, where there is nothing to compare with
 	Cand     armView
@@ -173,7 +174,12 @@ type meter struct {
 	Met  bool
 }
 
-type harmView struct{ Name, Text, Range string }
+// harmView is the harm in failed requests. None: the answers were slow, and no
+// request failed.
+type harmView struct {
+	Name, Text, Range string
+	None              bool
+}
 
 type drainView struct {
 	Track    string
@@ -240,6 +246,7 @@ func newDetail(r api.Release, now time.Time, origin string) detail {
 			Name:  "Harm so far",
 			Text:  count(math.Max(0, math.Round(st.Harm.Mid))),
 			Range: fmt.Sprintf("%s to %s", count(math.Floor(st.Harm.Low)), count(math.Ceil(st.Harm.High))),
+			None:  st.Gate.Outcome == "fail" && strings.HasPrefix(st.Gate.Metric, slowPrefix) && st.Gate.Candidate.SeenBad == 0,
 		}
 	}
 	if d.Harm != nil && st.Ended != nil {
@@ -426,16 +433,13 @@ func newGate(g *api.Gate, r api.Release, now time.Time) *gateView {
 	}
 	v := &gateView{
 		Outcome: g.Outcome, Tone: outcomeTone(g.Outcome), Reason: g.Reason, Sentence: g.Sentence,
-		Metric: g.Metric, Share: percent(g.Share),
+		Slow: slowRows(*g), Share: percent(g.Share),
 		Cand: newArm(g.Candidate), Base: newArm(g.Baseline),
 		CandName: r.Status.Incoming, BaseName: r.Status.Outgoing,
 		Alone: g.Pass == nil, Fresh: atPtr(g.Data, now), Notes: g.Notes, Live: r.Status.Ended == nil && r.Status.Live,
 	}
 	if g.Data != nil {
 		v.Age = lasting(r.Status.AsOf.Sub(*g.Data).Seconds())
-	}
-	if v.Metric == "" {
-		v.Metric = "errors"
 	}
 	if g.Delta != nil {
 		v.Delta = points(g.Delta.Mid)

@@ -117,7 +117,7 @@ func (l *look) latencies(t *tally) []release.TrackWindow {
 			l.measure(&tracks[t], over, scrapes)
 		}
 	}
-	return l.slowWindows(units, byUnit, watched(has))
+	return l.slowWindows(units, byUnit, l.watched(has))
 }
 
 // timed are the units of the histograms and the time that is counted. Targets
@@ -208,10 +208,9 @@ func counted(times []int64, over span) []int64 {
 	return times[max(from-1, 0):max(to, from)]
 }
 
-// watched chooses the bounds to tell of: those that both tracks have, and not
-// too many, evenly chosen with the smallest and the largest. A track without
-// any histogram has no say.
-func watched(has [2]map[float64]bool) []float64 {
+// common are the bounds that both tracks have. A track without any histogram
+// has no say.
+func common(has [2]map[float64]bool) []float64 {
 	either := has[0]
 	if either == nil {
 		either = has[1]
@@ -221,6 +220,17 @@ func watched(has [2]map[float64]bool) []float64 {
 		if has[0] == nil || has[1] == nil || has[0][b] && has[1][b] {
 			out = append(out, b)
 		}
+	}
+	return out
+}
+
+// watched are the bounds to tell of: those of the common ones that are asked
+// for. Where all are, there are not too many, evenly chosen with the smallest
+// and the largest.
+func (l *look) watched(has [2]map[float64]bool) []float64 {
+	out := common(has)
+	if asked := l.ask.Bounds; asked != nil {
+		return slices.DeleteFunc(out, func(b float64) bool { return !slices.Contains(asked, b) })
 	}
 	if len(out) <= mostBounds {
 		return out

@@ -199,7 +199,7 @@ func (l *look) buildFamilies(span, shortest int64) error {
 		add(roleStarts, l.p.starts, span)
 	}
 	add(roleEnds, l.p.ends, span)
-	if l.src.Latency {
+	if l.src.Latency && (l.ask.Bounds == nil || len(l.ask.Bounds) > 0) {
 		add(roleSlow, l.p.slow, span)
 	}
 	if !l.p.perPod() {

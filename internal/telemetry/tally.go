@@ -201,6 +201,12 @@ func scrapeTimes(families ...[]series) map[string][]int64 {
 // from a gap.
 func (l *look) grown(s series, over span, scrapes []int64, again map[int64]bool, odd *oddities) float64 {
 	sum := 0.0
+	l.growth(s, over, scrapes, again, odd, func(_ int64, n float64) { sum += n })
+	return sum
+}
+
+// growth tells what each sample of a span added.
+func (l *look) growth(s series, over span, scrapes []int64, again map[int64]bool, odd *oddities, add func(at int64, n float64)) {
 	for i, at := range s.t {
 		if !over.has(at) {
 			continue
@@ -209,19 +215,18 @@ func (l *look) grown(s series, over span, scrapes []int64, again map[int64]bool,
 		case i == 0 && l.scrapedBefore(scrapes, at):
 			// A birth: the target was scraped without it, so all of it is new.
 			// The first errors come this way, and increase() loses them.
-			sum += s.v[0]
+			add(at, s.v[0])
 		case i == 0:
 			if s.v[0] > 0 {
 				odd.unborn++
 			}
 		case s.v[i] < s.v[i-1] || again[at]:
 			odd.restarts++
-			sum += s.v[i]
+			add(at, s.v[i])
 		default:
-			sum += s.v[i] - s.v[i-1]
+			add(at, s.v[i]-s.v[i-1])
 		}
 	}
-	return sum
 }
 
 // moves reports whether the counter changed anywhere in the range.

@@ -157,6 +157,12 @@ func (e *Eyes) Sees(ref release.MetricsRef) (Sees, error) {
 	return p.sees(s.Latency), nil
 }
 
+// Sight is what the rooms that plan need to know of [Eyes.Sees].
+func (e *Eyes) Sight(ref release.MetricsRef) (release.Sight, error) {
+	s, err := e.Sees(ref)
+	return release.Sight{Latency: s.Latency, Cannot: s.Cannot}, err
+}
+
 // Query is one query and what it is for.
 type Query struct {
 	For    string `json:"for"`

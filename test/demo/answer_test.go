@@ -86,6 +86,7 @@ type drain struct {
 
 type retreat struct {
 	Why    string     `json:"why"`
+	Reason string     `json:"reason"`
 	Refuge string     `json:"refuge"`
 	Moved  *time.Time `json:"moved"`
 	Shown  *time.Time `json:"shown"`
@@ -112,8 +113,18 @@ type replicas struct {
 type gate struct {
 	Outcome   string     `json:"outcome"`
 	Reason    string     `json:"reason"`
+	Metric    string     `json:"metric"`
+	Sentence  string     `json:"sentence"`
 	Data      *time.Time `json:"data"`
 	Candidate arm        `json:"candidate"`
+	Parts     []part     `json:"parts"`
+}
+
+// part is what one metric says: errors, or latency with its bound in seconds.
+type part struct {
+	Metric    string `json:"metric"`
+	Proves    bool   `json:"proves"`
+	Candidate arm    `json:"candidate"`
 }
 
 type arm struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -69,6 +70,44 @@ func TestErrors(t *testing.T) {
 	if p := s.Tracks.Primary; p.Template == nil || p.Template.Hash == p.Admitted.Hash || !isVersion(*p.Template, "v1") || !isVersion(p.Admitted, "v2") {
 		t.Errorf("the primary is %s; want it back on v1 from the admitted v2", jsonOf(p))
 	}
+	o.declared(t, 0)
+	if s.NeedsHuman || len(s.Unverified) > 0 {
+		t.Errorf("something is left to do: needsHuman %t, unverified %q", s.NeedsHuman, s.Unverified)
+	}
+}
+
+func TestSlow(t *testing.T) {
+	o := play(t, build(t), "slow")
+	s := o.Release.Status
+	if o.code != rolledBack || s.Phase != "rolledBack" || s.Reason != "gateFailed" {
+		t.Fatalf("ended %s (%s) with exit code %d; want rolledBack (gateFailed) with %d", s.Phase, s.Reason, o.code, rolledBack)
+	}
+	o.counts(t)
+	if o.Report.Failed != 0 {
+		t.Errorf("%d requests failed; want none: the answers are slow and right", o.Report.Failed)
+	}
+	o.passed(t, 10, 25)
+	last := o.Release.Steps[len(o.Release.Steps)-1]
+	g := last.Gate
+	if last.Share != 50 || last.State != "ended" || g == nil || g.Outcome != "fail" || !strings.HasPrefix(g.Metric, "latency:") || !strings.Contains(g.Sentence, "slowly") {
+		t.Errorf("the last step is %s; want 50, ended by a verdict on slow answers", jsonOf(last))
+	}
+	for _, st := range o.Release.Steps[:2] {
+		proven := 0
+		for _, p := range st.Gate.Parts {
+			if p.Proves && strings.HasPrefix(p.Metric, "latency:") && p.Candidate.Requests > 0 {
+				proven++
+			}
+		}
+		if proven == 0 {
+			t.Errorf("step %g passed without a proof about latency: %s", st.Share, jsonOf(st.Gate.Parts))
+		}
+	}
+	if r := s.Retreat; r == nil || r.Why != "gateFailed" || r.Refuge != "canary" || r.Undone == nil || !strings.Contains(r.Reason, "slower than") {
+		t.Errorf("the retreat is %s; want one to the canary for slow answers, undone", jsonOf(r))
+	}
+	o.mentions(t, "of the primary's answers")
+	o.drained(t, "primary")
 	o.declared(t, 0)
 	if s.NeedsHuman || len(s.Unverified) > 0 {
 		t.Errorf("something is left to do: needsHuman %t, unverified %q", s.NeedsHuman, s.Unverified)

@@ -16,16 +16,15 @@ import (
 // the reason beside it.
 const (
 	// maxPackages counts the packages of the demo's binary, the standard
-	// library's included. The PromQL engine with what it needs is 88 of them.
-	maxPackages = 455 // measured: 397
+	// library's included. The PromQL engine with what it needs is 88 of them, the
+	// dynamic client of a cluster, which the store and the hands share, some 105.
+	maxPackages = 580 // measured: 503
 	// maxPackagesServing is without the sandbox, as in the container image.
-	maxPackagesServing = 355 // measured: 309
+	maxPackagesServing = 490 // measured: 425
 
-	// maxSize and maxSizeServing are the stripped binaries in MiB. The second is
-	// small because nothing serves without the sandbox yet, and the linker drops
-	// what is not called.
-	maxSize        = 23.4 // measured: 20.3
-	maxSizeServing = 8.0  // measured: 7.0
+	// maxSize and maxSizeServing are the stripped binaries in MiB.
+	maxSize        = 33.7 // measured: 29.3
+	maxSizeServing = 29.0 // measured: 25.2
 )
 
 func TestBinaryStaysWithinItsBudget(t *testing.T) {

@@ -17,9 +17,10 @@ func neighbours() map[string][]string {
 		"engine":    core,
 		"preflight": core,
 		"telemetry": core,
-		"routing":   {"release"},
-		"workload":  {"release"},
-		"store":     {"release"},
+		"kube":      {"release"},
+		"routing":   {"release", "kube"},
+		"workload":  {"release", "kube"},
+		"store":     {"release", "kube"},
 		"sandbox":   {"release"},
 		"lease":     {},
 		"auth":      {},
@@ -28,6 +29,7 @@ func neighbours() map[string][]string {
 		"server":    {"api", "release"},
 		"cli":       {"api"},
 		"cmd":       {"*"},
+		"kubetest":  {},
 		"examples":  {},
 		"test":      {},
 	}
@@ -36,7 +38,7 @@ func neighbours() map[string][]string {
 // keepers says of libraries which rooms may know them. The longest prefix
 // counts; what is not here is free.
 func keepers() map[string][]string {
-	cluster := []string{"routing", "workload", "store", "lease", "auth", "notify", "cmd"}
+	cluster := []string{"kube", "routing", "workload", "store", "lease", "auth", "notify", "cmd"}
 	return map[string][]string{
 		"go.uber.org/fx":                         {"cmd"},
 		"go.uber.org/dig":                        {"cmd"},

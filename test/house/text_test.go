@@ -97,7 +97,7 @@ var (
 	fence   = regexp.MustCompile("^\\s*(```|~~~)")
 	heading = regexp.MustCompile(`^#{1,6} +(.*?) *#*$`)
 	making  = regexp.MustCompile(`(?:^|[;&|]\s*|\$ )make ([^;&|#]*)`)
-	target  = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
+	target  = regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*):`)
 )
 
 // page is a Markdown file taken apart.
