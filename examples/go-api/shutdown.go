@@ -39,7 +39,7 @@ func (a *app) newServer() *http.Server {
 func (a *app) serve(ln net.Listener, signals <-chan os.Signal) int {
 	srv := a.newServer()
 	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(ln) }()
+	go func() { failed <- srv.Serve(aheadListener{ln, srv.IdleTimeout}) }()
 	// With port 0 this line is how a parent process learns the address.
 	a.log.Info("serving", "listening", ln.Addr().String(), "version", a.cfg.version, "pid", os.Getpid())
 
