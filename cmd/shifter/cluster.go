@@ -24,10 +24,14 @@ type cluster struct {
 	hands
 	host      string
 	namespace string
-	http      *http.Client
+	http      []*http.Client
 }
 
-func (c *cluster) close() { c.http.CloseIdleConnections() }
+func (c *cluster) close() {
+	for _, h := range c.http {
+		h.CloseIdleConnections()
+	}
+}
 
 // newCluster makes the adapters of a cluster. It contacts nobody: a cluster that
 // is away comes back.
@@ -48,8 +52,8 @@ func newCluster(f serveFlags, log *slog.Logger) (*cluster, error) {
 	routes := routing.New(client, routing.Config{Domain: f.domain, Logger: log})
 	workloads := workload.New(client, workload.Config{Logger: log})
 	ns := ownNamespace(f.namespace)
-	return &cluster{
-		host: cfg.Host, namespace: ns, http: h,
+	c := &cluster{
+		host: cfg.Host, namespace: ns, http: []*http.Client{h},
 		hands: hands{
 			journal:   store.NewConfigMaps(client, store.ConfigMapsConfig{Namespace: ns, Logger: log}),
 			router:    routes,
@@ -62,7 +66,17 @@ func newCluster(f serveFlags, log *slog.Logger) (*cluster, error) {
 				Scrape: f.scrape, Lag: f.lag, Domain: f.domain, Latency: f.latency, Access: f.access,
 			}},
 		},
-	}, nil
+	}
+	if !f.lease {
+		log.Warn("there is no Lease: start no other shifter over this cluster")
+		return c, nil
+	}
+	var own *http.Client
+	if c.election, own, err = newElection(cfg, ns, log); err != nil {
+		return nil, err
+	}
+	c.http = append(c.http, own)
+	return c, nil
 }
 
 // kubeconfig finds the way to the cluster as kubectl does, and in a pod the

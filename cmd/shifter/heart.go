@@ -13,13 +13,15 @@ import (
 	"github.com/shifter-dev/shifter/internal/telemetry"
 )
 
-// heart keeps one engine running over the journal, and can drop it and start
-// another, as the death of the process would.
+// heart keeps one engine running over the journal while this process leads, and
+// can drop it and start another, as the death of the process would.
 type heart struct {
 	hands hands
 	eyes  *telemetry.Eyes
 	views *engine.Views
 	log   *slog.Logger
+	// failed hears that this process must end.
+	failed func(error)
 
 	mu      sync.Mutex
 	stopped bool
@@ -31,15 +33,15 @@ type heart struct {
 
 var errStarting = errors.New("the engine is not running yet")
 
-func newHeart(lc fx.Lifecycle, h hands, eyes *telemetry.Eyes, v *engine.Views, log *slog.Logger) *heart {
-	x := &heart{hands: h, eyes: eyes, views: v, log: log, unready: errStarting}
+func newHeart(lc fx.Lifecycle, h hands, c serverConfig, eyes *telemetry.Eyes, v *engine.Views, log *slog.Logger) *heart {
+	x := &heart{hands: h, eyes: eyes, views: v, log: log, failed: c.failed, unready: errStarting}
 	lc.Append(fx.Hook{OnStart: x.start, OnStop: x.stop})
 	return x
 }
 
-// start lets an engine run as soon as the store gives it an epoch. It does not
-// wait for that: a cluster whose API server is away at the moment is no reason to
-// end.
+// start lets an engine run as soon as this process leads and the store gives it an
+// epoch. It does not wait for that: a cluster whose API server is away at the
+// moment is no reason to end.
 func (x *heart) start(ctx context.Context) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -56,8 +58,28 @@ func (x *heart) start(ctx context.Context) error {
 	return nil
 }
 
-// run takes the next epoch and runs an engine with it until ctx ends.
+// run leads whenever this process holds the Lease, or at once where there is none.
+// Who has lost it does not come back: it ends, and a new process stands by.
 func (x *heart) run(ctx context.Context) {
+	if x.hands.election == nil {
+		x.lead(ctx)
+		return
+	}
+	err := x.hands.election.Run(ctx, func(term context.Context) error {
+		x.lead(term)
+		if term.Err() == nil {
+			return errIdle
+		}
+		return nil
+	})
+	if err != nil {
+		x.log.Error("this process ends: it may not write any more", "err", err)
+		x.failed(err)
+	}
+}
+
+// lead takes the next epoch and runs an engine with it until ctx ends.
+func (x *heart) lead(ctx context.Context) {
 	for pause := time.Second; ; pause = min(2*pause, 15*time.Second) {
 		epoch, err := x.nextEpoch(ctx)
 		if err == nil {
@@ -115,8 +137,12 @@ func (x *heart) say(err error) {
 	x.unready = err
 }
 
-// ready says why nothing is moved at the moment; nil means that the engine runs.
+// ready says why this process is of no use at the moment; nil means that its
+// engine runs, or that it stands by for the one whose engine does.
 func (x *heart) ready(context.Context) error {
+	if known, err := unready(x.hands.election); known {
+		return err
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.unready

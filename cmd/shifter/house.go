@@ -7,6 +7,7 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/shifter-dev/shifter/internal/engine"
+	"github.com/shifter-dev/shifter/internal/lease"
 	"github.com/shifter-dev/shifter/internal/preflight"
 	"github.com/shifter-dev/shifter/internal/server"
 	"github.com/shifter-dev/shifter/internal/telemetry"
@@ -22,6 +23,8 @@ type hands struct {
 	routes    preflight.Routes
 	tracks    preflight.Workloads
 	sources   []telemetry.Source
+	// election says whether this process may write; without one it may.
+	election *lease.Elector
 }
 
 // journal is a store as all rooms together need it.
@@ -64,12 +67,14 @@ func newPlanner(h hands, eyes *telemetry.Eyes) *preflight.Planner {
 // serverConfig is what the front door needs besides the rooms behind it.
 type serverConfig struct {
 	server.Config
-	// failed hears of an error of the listener after the start.
+	// failed hears of what must end the process after the start: an error of the
+	// listener, or the loss of the Lease.
 	failed func(error)
 }
 
 func newServer(lc fx.Lifecycle, c serverConfig, h hands, v *engine.Views, p *preflight.Planner, x *heart, log *slog.Logger) (*server.Server, error) {
 	c.Ready = x.ready
+	c.Standing = func() string { return standing(h.election) }
 	s, err := server.New(c.Config, h.journal, v, p)
 	if err != nil {
 		return nil, err

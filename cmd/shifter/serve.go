@@ -32,6 +32,7 @@ type serveFlags struct {
 	latency    bool
 	access     telemetry.Access
 	dev        bool
+	lease      bool
 	verbose    bool
 }
 
@@ -43,7 +44,8 @@ func newServe() *cobra.Command {
 		Long: `serve takes releases over HTTP and runs them on a cluster: it moves the weights of
 HTTPRoutes, GRPCRoutes and VirtualServices, sizes Deployments, and keeps its
 records as ConfigMaps in a namespace of its own. It goes on where it was when it
-is started again.
+is started again. Several may run over one cluster: a Lease in that namespace
+elects the one that moves weights, the others answer and stand by for it.
 
 It has no authentication yet, and therefore serves a loopback address only, and
 says so: --dev.`,
@@ -61,12 +63,15 @@ says so: --dev.`,
 	addMetricsFlags(cmd, &f)
 	flags.StringVar(&f.domain, "cluster-domain", telemetry.DefaultDomain, "DNS domain of the cluster")
 	flags.BoolVar(&f.dev, "dev", false, "serve without authentication, on a loopback address")
+	flags.BoolVar(&f.lease, "lease", true, "move weights only while holding the Lease in --namespace; false, with --dev only, gives up\nthat a second shifter waits: both would write until one's epoch stops the other's")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log every action and look, too")
 	return cmd
 }
 
 func (f serveFlags) check() error {
 	switch {
+	case !f.lease && !f.dev:
+		return errors.New("--lease=false lets any other shifter write as well, so it is for development: it goes with --dev only")
 	case !f.dev:
 		return errors.New("this version cannot authenticate who asks, so it serves a loopback address only: say --dev")
 	case !loopback(f.listen):
@@ -170,7 +175,7 @@ func runServe(cmd *cobra.Command, f serveFlags) error {
 		door.Addr(), c.host, c.namespace, f.prometheus, f.provider, f.scrape)
 	<-ctx.Done()
 	log.Info("stopping")
-	stop, cancel := stopContext(ctx)
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin(context.Cause(ctx)))
 	defer cancel()
 	err = hall.Stop(stop)
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {

@@ -123,7 +123,7 @@ const wish = `{"name": "r", "routes": [{"kind": "HTTPRoute", "name": "nowhere"}]
 
 func TestServeOutlivesAnAPIServerThatIsAway(t *testing.T) {
 	url, said := serving(t, "http://127.0.0.1:9")
-	said.await(t, `(the engine waits for the store.*127\.0\.0\.1:9)`)
+	said.await(t, `(the Lease cannot be taken.*127\.0\.0\.1:9)`)
 	if code, body := answer(t, "GET", url+"/readyz", ""); code != http.StatusServiceUnavailable {
 		t.Errorf("ready: %d %s", code, body)
 	}
@@ -137,9 +137,8 @@ func TestServeOutlivesAnAPIServerThatIsAway(t *testing.T) {
 }
 
 func TestServeRunsOverAClusterAndNamesWhatIsMissingThere(t *testing.T) {
-	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	c := kubetest.New(t, configMaps, schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"},
-		schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"})
+		schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, leases)
 	url, said := serving(t, c.Config().Host)
 	said.await(t, `(the engine runs)`)
 	if code, body := answer(t, "GET", url+"/readyz", ""); code != http.StatusOK {
@@ -167,8 +166,7 @@ func TestServeRunsOverAClusterAndNamesWhatIsMissingThere(t *testing.T) {
 }
 
 func TestServeBeginsToWorkWhenTheAPIServerComesBack(t *testing.T) {
-	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	c := kubetest.New(t, configMaps)
+	c := kubetest.New(t, configMaps, leases)
 	var away atomic.Bool
 	away.Store(true)
 	c.Intercept = func(w http.ResponseWriter, _ *http.Request) bool {
@@ -179,7 +177,7 @@ func TestServeBeginsToWorkWhenTheAPIServerComesBack(t *testing.T) {
 		return true
 	}
 	url, said := serving(t, c.Config().Host)
-	said.await(t, `(the engine waits for the store)`)
+	said.await(t, `(the Lease cannot be taken)`)
 	away.Store(false)
 	said.await(t, `(the engine runs)`)
 	if code, body := answer(t, "GET", url+"/readyz", ""); code != http.StatusOK {

@@ -34,6 +34,9 @@ type Config struct {
 	Subject func(*http.Request) (string, error)
 	// Ready says why this copy cannot serve; nil means that it can.
 	Ready func(context.Context) error
+	// Standing says in a few words what this copy is to the others, such as who
+	// leads; a copy that is ready says so there.
+	Standing func() string
 	// Metrics is served at /metrics when it is there.
 	Metrics http.Handler
 	// World is what is asked for every release, as it begins a sentence, such as
@@ -65,6 +68,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Ready == nil {
 		c.Ready = func(context.Context) error { return nil }
+	}
+	if c.Standing == nil {
+		c.Standing = func() string { return "" }
 	}
 	if c.World == "" {
 		c.World = "What must be asked for this"

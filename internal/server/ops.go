@@ -123,6 +123,9 @@ func (s *Server) ready(c echo.Context) error {
 		}
 		return p
 	}
+	if standing := s.cfg.Standing(); standing != "" {
+		return c.String(http.StatusOK, "ok: "+standing+"\n")
+	}
 	return c.String(http.StatusOK, "ok\n")
 }
 

@@ -222,13 +222,14 @@ func TestProbesAndMetrics(t *testing.T) {
 	var broken error
 	s := newServer(t, newWorld(), func(c *Config) {
 		c.Ready = func(context.Context) error { return broken }
+		c.Standing = func() string { return "standby" }
 		c.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("shifter_up 1\n")) })
 	})
 	if rec := ask(s, "GET", "/metrics", ""); rec.Code != 200 || rec.Body.String() != "shifter_up 1\n" {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
-	if rec := ask(s, "GET", "/readyz", ""); rec.Code != 200 {
-		t.Error(rec.Code)
+	if rec := ask(s, "GET", "/readyz", ""); rec.Code != 200 || rec.Body.String() != "ok: standby\n" {
+		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
 	broken = errors.New("secret-internal: no cache")
 	if p := problemOf(t, ask(s, "GET", "/readyz", "")); p.Code != api.CodeNotReady || p.Status != 503 {

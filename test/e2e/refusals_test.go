@@ -33,7 +33,9 @@ metadata: {name: reader}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata: {name: records}
-rules: [{apiGroups: [""], resources: [configmaps, events], verbs: ["*"]}]
+rules:
+- {apiGroups: [""], resources: [configmaps, events], verbs: ["*"]}
+- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, create, update]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
