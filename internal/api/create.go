@@ -7,7 +7,9 @@ type CreateRequest struct {
 	Routes    []Route      `json:"routes" doc:"The routes that carry the split; they move together" minItems:"1" maxItems:"4" nullable:"false"`
 	Primary   Track        `json:"primary" doc:"The track that serves in the end"`
 	Canary    CanaryTrack  `json:"canary" doc:"The track that holds the new version first"`
-	Stages    []string     `json:"stages,omitempty" doc:"The stages to run, in this order; the default is shift" enum:"canary,promote,shift" maxItems:"3" nullable:"false" example:"[\"shift\"]"`
+	Stages    []string     `json:"stages,omitempty" doc:"The stages to run, in this order: canary moves the traffic to the canary, promote gives the primary the canary's images while it has no traffic, shift moves the traffic to the primary; the default is shift" enum:"canary,promote,shift" maxItems:"3" nullable:"false" example:"[\"shift\"]"`
+	Plan      string       `json:"plan,omitempty" doc:"The way through the stages; leapfrog promotes the primary while the canary has all traffic, and is the only one that is served" enum:"leapfrog,lean" default:"leapfrog" maxLength:"16"`
+	Promote   *Promote     `json:"promote,omitempty" doc:"How the primary takes over the new version"`
 	Steps     []float64    `json:"steps,omitempty" doc:"Target shares of the incoming track in percent, rising, ending with 100; the default is 10, 25, 50, 100" exclusiveMinimum:"0" maximum:"100" maxItems:"20" nullable:"false" example:"[10,25,50,100]"`
 	Shrink    string       `json:"shrink,omitempty" doc:"When the outgoing track gets smaller" enum:"onePassedStepBehind,afterShown,atEnd" default:"onePassedStepBehind" maxLength:"64"`
 	Size      *Size        `json:"size,omitempty" doc:"How a share becomes replicas"`
@@ -18,6 +20,11 @@ type CreateRequest struct {
 	Holds     string       `json:"holds,omitempty" doc:"Replaces the preset's hold times" example:"10m" maxLength:"32"`
 	Metrics   *MetricsFrom `json:"metrics,omitempty" doc:"Where the telemetry comes from"`
 	Cause     *Cause       `json:"cause,omitempty" doc:"Who wants this and why; shown everywhere"`
+}
+
+// Promote says what the primary takes over from the canary.
+type Promote struct {
+	Copy string `json:"copy,omitempty" doc:"What is copied; only images is served, and nothing else but labels may differ" enum:"images,podSpec,external" default:"images" maxLength:"16"`
 }
 
 // Route names one route.
@@ -84,6 +91,8 @@ type Deadlines struct {
 	Request   string `json:"request,omitempty" doc:"The longest that one request may run" default:"1m" maxLength:"32"`
 	Undo      string `json:"undo,omitempty" doc:"To put a template back and get its pods ready" default:"10m" maxLength:"32"`
 	Confirm   string `json:"confirm,omitempty" doc:"To confirm the end" default:"2m" maxLength:"32"`
+	Promote   string `json:"promote,omitempty" doc:"To bring the new version to the primary" default:"10m" maxLength:"32"`
+	Steady    string `json:"steady,omitempty" doc:"How long the promoted pods must have been ready" default:"30s" maxLength:"32"`
 	Exposure  string `json:"exposure,omitempty" doc:"The longest that a suspect keeps share without a pass" default:"2h" maxLength:"32"`
 }
 

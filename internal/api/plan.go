@@ -7,8 +7,8 @@ type Plan struct {
 	Name      string            `json:"name" doc:"Name of the release"`
 	Namespace string            `json:"namespace" doc:"Namespace of the release"`
 	Spec      Spec              `json:"spec" doc:"What was asked for, with the defaults filled in"`
-	Stage     string            `json:"stage" doc:"The stage"`
-	Incoming  string            `json:"incoming" doc:"The track that gains share"`
+	Stage     string            `json:"stage" doc:"The first stage"`
+	Incoming  string            `json:"incoming" doc:"The track that gains share in it"`
 	Full      int               `json:"full" doc:"Replicas that carry all of the managed traffic"`
 	Tracks    PlanTracks        `json:"tracks" doc:"Both tracks as they are now"`
 	Steps     []ExpectedStep    `json:"steps" doc:"What each step is expected to cost" nullable:"false"`
@@ -36,6 +36,7 @@ type PlanTrack struct {
 
 // ExpectedStep is what one step is expected to cost.
 type ExpectedStep struct {
+	Stage       string   `json:"stage,omitempty" doc:"The stage, where the release has several; the share is that of the stage's incoming track" enum:"canary,promote,shift"`
 	Share       float64  `json:"share" doc:"Target share in percent"`
 	Replicas    Replicas `json:"replicas" doc:"Of both tracks while it runs"`
 	Requests    float64  `json:"requests" doc:"Requests on the incoming track to certify it"`
@@ -59,8 +60,12 @@ func FromForecast(f release.Forecast) Plan {
 		Warnings: Findings(f.Warnings), Bounds: r.Bounds(),
 	}
 	for _, s := range f.Steps {
+		stage := ""
+		if len(r.Spec.Stages) > 1 {
+			stage = string(s.Stage)
+		}
 		p.Steps = append(p.Steps, ExpectedStep{
-			Share: s.Share, Replicas: replicas(s.Replicas), Requests: finite(s.Requests),
+			Stage: stage, Share: s.Share, Replicas: replicas(s.Replicas), Requests: finite(s.Requests),
 			Time: s.Time.Seconds(), Certifiable: s.Certifiable, Control: s.Control,
 		})
 	}

@@ -25,6 +25,8 @@ type Spec struct {
 	Primary   TrackSpec       `json:"primary" doc:"The primary track"`
 	Canary    CanarySpec      `json:"canary" doc:"The canary track"`
 	Stages    []string        `json:"stages" doc:"The stages it runs" nullable:"false"`
+	Plan      string          `json:"plan,omitempty" doc:"The way through the stages, where it was named"`
+	Copy      string          `json:"copy,omitempty" doc:"What a promote takes over, where it was named"`
 	Steps     []float64       `json:"steps" doc:"Target shares in percent" nullable:"false"`
 	Shrink    string          `json:"shrink" doc:"When the outgoing track gets smaller"`
 	Size      SizeSpec        `json:"size" doc:"How a share becomes replicas"`
@@ -101,6 +103,8 @@ type DeadlinesSpec struct {
 	Undo      float64 `json:"undo" doc:"Seconds"`
 	Confirm   float64 `json:"confirm" doc:"Seconds"`
 	Exposure  float64 `json:"exposure" doc:"Seconds"`
+	Promote   float64 `json:"promote,omitempty" doc:"Seconds; left out where the release does not promote"`
+	Steady    float64 `json:"steady,omitempty" doc:"Seconds; left out where the release does not promote"`
 }
 
 // MetricsFromSpec names the configured source of telemetry.
@@ -142,6 +146,7 @@ type Status struct {
 	Harm         *Interval  `json:"harm" doc:"Bad requests beyond what the outgoing track would have had, over the stage, with a 95 % interval"`
 	Drain        *Drain     `json:"drain" doc:"How far the track without share is quiet; null when none drains"`
 	Retreat      *Retreat   `json:"retreat" doc:"The way back; null when there is none"`
+	Promotion    *Promotion `json:"promotion,omitempty" doc:"How far the primary has the new version; left out where it is not promoted"`
 	Hold         *Hold      `json:"hold" doc:"Why it is stopped and until when; null when it is not held"`
 	ExposedUntil *time.Time `json:"exposedUntil" doc:"The latest time that a suspect keeps share without a pass"`
 	Next         *Next      `json:"next" doc:"What happens next, and when at the latest; null at the end"`
@@ -359,7 +364,18 @@ type Retreat struct {
 	Shown    *time.Time `json:"shown" doc:"When the data plane showed it"`
 	Drained  *time.Time `json:"drained" doc:"When the suspect was quiet"`
 	Undone   *time.Time `json:"undone" doc:"When its template was back and its pods ready"`
+	Home     bool       `json:"home,omitempty" doc:"The refuge was left again: the primary, on which the release began, is restored and gets the traffic back"`
+	Stay     bool       `json:"stay,omitempty" doc:"The traffic stays on the refuge, as asked"`
 	Forced   bool       `json:"forced" doc:"Share was given beyond ready capacity, since the suspect broke a safety limit"`
+}
+
+// Promotion is how far the primary has taken over the new version.
+type Promotion struct {
+	Images map[string]string `json:"images" doc:"The images that it takes over, by container"`
+	Asked  *time.Time        `json:"asked" doc:"When the update was first written"`
+	To     *Template         `json:"to" doc:"The new template, once it was seen"`
+	Steady *time.Time        `json:"steady" doc:"Rolled out and ready since"`
+	Done   *time.Time        `json:"done" doc:"When it was over"`
 }
 
 // Hold is a stop with a reason and a deadline.
@@ -379,6 +395,7 @@ type Next struct {
 
 // Step is the evidence for one step.
 type Step struct {
+	Stage    string     `json:"stage,omitempty" doc:"The stage, where the release has several; the share is that of the stage's incoming track" enum:"canary,promote,shift"`
 	Share    float64    `json:"share" doc:"Target share in percent"`
 	State    string     `json:"state" doc:"present: running now; ended: left without a pass" enum:"present,passed,ended"`
 	Started  *time.Time `json:"started" doc:"When it began"`

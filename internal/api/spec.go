@@ -26,6 +26,7 @@ func (q CreateRequest) Spec(namespace string) (release.Spec, []release.Finding) 
 		},
 		EndReplicas: q.Canary.EndReplicas,
 		Shrink:      release.Shrink(q.Shrink),
+		Plan:        q.Plan,
 		Size:        b.size(q.Size),
 		Gate:        b.gate(q.Gates),
 		Deadlines:   b.deadlines(q.Deadlines),
@@ -34,6 +35,9 @@ func (q CreateRequest) Spec(namespace string) (release.Spec, []release.Finding) 
 	}
 	if q.Canary.EndReplicas > 10_000 {
 		b.add("/canary/endReplicas", "outOfRange", "use 0 to 10000", "endReplicas is %d", q.Canary.EndReplicas)
+	}
+	if q.Promote != nil {
+		s.Copy = q.Promote.Copy
 	}
 	b.lists(q, &s)
 	b.duration("/holds", q.Holds, &s.Holds)
@@ -231,6 +235,8 @@ func (b *builder) deadlines(in *Deadlines) release.Deadlines {
 	b.duration("/deadlines/request", in.Request, &d.Request)
 	b.duration("/deadlines/undo", in.Undo, &d.Undo)
 	b.duration("/deadlines/confirm", in.Confirm, &d.Confirm)
+	b.duration("/deadlines/promote", in.Promote, &d.Promote)
+	b.duration("/deadlines/steady", in.Steady, &d.Steady)
 	b.duration("/deadlines/exposure", in.Exposure, &d.Exposure)
 	return d
 }

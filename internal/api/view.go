@@ -1,8 +1,10 @@
 package api
 
 import (
+	"maps"
 	"math"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,10 +84,12 @@ func fromSpec(s release.Spec) Spec {
 		},
 		Stages:    strs(s.Stages),
 		Steps:     append([]float64{}, s.Steps...),
+		Plan:      s.Plan,
+		Copy:      s.Copy,
 		Shrink:    string(s.Shrink),
 		Size:      SizeSpec{Headroom: s.Size.Headroom, MinReplicas: s.Size.MinReplicas},
 		Gates:     fromSettings(s.Gate),
-		Deadlines: fromDeadlines(s.Deadlines),
+		Deadlines: fromDeadlines(s),
 		Allow:     strs(s.Allow),
 		Preset:    s.Preset,
 		Metrics:   MetricsFromSpec{Source: s.Metrics.Source, Provider: s.Metrics.Provider},
@@ -112,13 +116,18 @@ func fromSettings(g analysis.Settings) GatesSpec {
 	}
 }
 
-func fromDeadlines(d release.Deadlines) DeadlinesSpec {
-	return DeadlinesSpec{
+func fromDeadlines(s release.Spec) DeadlinesSpec {
+	d := s.Deadlines
+	out := DeadlinesSpec{
 		Preflight: d.Preflight.Seconds(), Grow: d.Grow.Seconds(), Settle: d.Settle.Seconds(),
 		Shown: d.Shown.Seconds(), Write: d.Write.Seconds(), Drain: d.Drain.Seconds(),
 		Request: d.Request.Seconds(), Undo: d.Undo.Seconds(), Confirm: d.Confirm.Seconds(),
 		Exposure: d.Exposure.Seconds(),
 	}
+	if slices.Contains(s.Stages, release.StagePromote) {
+		out.Promote, out.Steady = d.Promote.Seconds(), d.Steady.Seconds()
+	}
+	return out
 }
 
 func fromStatus(v release.View) Status {
@@ -132,6 +141,7 @@ func fromStatus(v release.View) Status {
 		Share: fromShare(v), Full: r.Binding.Full,
 		Tracks: Tracks{Primary: fromTrack(v, release.Primary), Canary: fromTrack(v, release.Canary)},
 		Drain:  fromDrain(v), Retreat: fromRetreat(r.Retreat), Hold: fromHold(r.Hold),
+		Promotion:    fromPromotion(r.Promotion),
 		ExposedUntil: timeOrNil(r.ExposedUntil), Next: fromNext(v.Next),
 		Live: v.Live, AsOf: v.AsOf, Trouble: v.Trouble,
 	}
@@ -441,8 +451,20 @@ func fromRetreat(r *release.Retreat) *Retreat {
 		Why: string(r.Why), Sentence: r.Why.Sentence(), Reason: r.Reason, Ends: string(r.Ends), Mode: string(r.Mode),
 		Refuge: r.Refuge.String(), Suspect: r.Suspect, From: r.From, Began: r.Began,
 		Moved: timeOrNil(r.Moved), Shown: timeOrNil(r.Shown), Drained: timeOrNil(r.Drained),
-		Undone: timeOrNil(r.Undone), Forced: r.Forced,
+		Undone: timeOrNil(r.Undone), Home: r.Home, Stay: r.Stay, Forced: r.Forced,
 	}
+}
+
+func fromPromotion(p *release.Promotion) *Promotion {
+	if p == nil {
+		return nil
+	}
+	out := &Promotion{Images: maps.Clone(p.Images), Asked: timeOrNil(p.Asked), Steady: timeOrNil(p.Steady), Done: timeOrNil(p.Done)}
+	if p.To != nil {
+		to := fromTemplate(*p.To)
+		out.To = &to
+	}
+	return out
 }
 
 func fromHold(h *release.Hold) *Hold {
@@ -483,7 +505,7 @@ func recorded(r release.Release, s release.StepRecord) bool {
 
 func fromStep(s release.StepRecord, g analysis.Settings, present bool) Step {
 	out := Step{
-		Share: s.Share, State: "ended",
+		Stage: string(s.Stage), Share: s.Share, State: "ended",
 		Started: timeOrNil(s.Started), Written: timeOrNil(s.Written), Declared: timeOrNil(s.Declared),
 		Accepted: timeOrNil(s.Accepted), Shown: timeOrNil(s.Shown), ShownBy: string(s.ShownBy), Passed: timeOrNil(s.Passed),
 	}

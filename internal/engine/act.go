@@ -48,6 +48,12 @@ func (w *worker) lookAgain(ctx context.Context, a release.Action, seen release.O
 				return o, err
 			}
 		}
+	case release.Promote:
+		w.readRoutes(ctx, &o, w.asking())
+		w.readTracks(ctx, &o)
+		if err := w.rereadInbox(ctx); err != nil {
+			return o, err
+		}
 	case release.Scale, release.SetTemplate, release.Undo, release.SetFloor:
 		w.readRoutes(ctx, &o, w.asking())
 		w.readTracks(ctx, &o)
@@ -104,6 +110,8 @@ func (w *worker) do(ctx context.Context, a release.Action) error {
 		return c.Workloads.Scale(ctx, a)
 	case release.SetTemplate:
 		return c.Workloads.SetTemplate(ctx, a)
+	case release.Promote:
+		return c.Workloads.Promote(ctx, a)
 	case release.Undo:
 		return c.Workloads.SetTemplate(ctx, release.SetTemplate(a))
 	case release.SetFloor:

@@ -34,6 +34,10 @@ type Workloads interface {
 	// SetTemplate gives a Deployment the template that a ReplicaSet of its own
 	// history has; an undo uses it too.
 	SetTemplate(ctx context.Context, a release.SetTemplate) error
+	// Promote gives a Deployment's containers other images, by name. ErrConflict
+	// means that the template is not as expected, ErrRefused that a container is
+	// not there or that no rollout would follow.
+	Promote(ctx context.Context, a release.Promote) error
 	SetFloor(ctx context.Context, a release.SetFloor) error
 }
 

@@ -363,6 +363,18 @@ func (w workloads) Scale(ctx context.Context, a release.Scale) error {
 	})
 }
 
+func (w workloads) Promote(ctx context.Context, a release.Promote) error {
+	e := entry{port: "Promote", key: w.keyOf(a.UID), what: fmt.Sprint(a.Track), action: a}
+	return w.around(ctx, e, true, func(s *scene, e *entry) error {
+		e.saved = s.saved
+		d := s.tracks[a.Track]
+		if d.template.Hash == a.From.Hash {
+			d.template = release.Template{Hash: a.From.Hash + "-new", Images: a.Images}
+		}
+		return nil
+	})
+}
+
 func (w workloads) SetTemplate(ctx context.Context, a release.SetTemplate) error {
 	e := entry{port: "SetTemplate", key: w.keyOf(a.UID), what: fmt.Sprint(a.Track, " ", a.To.Hash), action: a}
 	return w.around(ctx, e, true, func(s *scene, e *entry) error {

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -38,7 +39,10 @@ func chain() []check {
 		{"the serving tracks have ready pods", servingTracksAreReady},
 		{"the pods can start", podsCanStart},
 		{"an undo has a target", undoHasATarget},
-		{"both tracks run the same version", tracksAgree},
+		{"a shift is between tracks of one version", tracksAgree},
+		{"the canary has a version that the primary has not", tracksDiffer},
+		{"what changes has a name for good", imagesHaveNames},
+		{"a promote meets no traffic, and has pods to prove itself", primaryIsIdle},
 		{"the telemetry answers", telemetryAnswers},
 		{"what the metrics cannot tell is known", metricsAreWhole},
 		{"latency is judged where it is asked for", latencyIsJudged},
@@ -183,8 +187,8 @@ func routesAreAccepted(g *gathered) (out []note) {
 }
 
 func stepsAreRepresentable(g *gathered) (out []note) {
-	in := g.incoming()
 	for _, st := range g.plan {
+		in := st.stage.Incoming()
 		if st.Present {
 			continue
 		}
@@ -218,7 +222,7 @@ func (g *gathered) stepPointer(share float64) string {
 
 func somethingIsLeft(g *gathered) []note {
 	share, ok := g.present()
-	if !ok {
+	if !ok || g.spec.Stages[0] == release.StagePromote {
 		return nil
 	}
 	met := 0
@@ -253,10 +257,10 @@ func stepList(steps []float64) string {
 
 func stepsHaveAControl(g *gathered) []note {
 	share, ok := g.present()
-	if !ok || share >= g.spec.Steps[len(g.spec.Steps)-1] {
+	if !ok || len(g.plan) == 0 || share >= g.spec.Steps[len(g.spec.Steps)-1] {
 		return nil
 	}
-	if slices.ContainsFunc(g.plan, func(s release.Step) bool { return s.Share < 100 }) {
+	if slices.ContainsFunc(g.plan, func(s step) bool { return s.Share < 100 }) {
 		return nil
 	}
 	return g.unless(release.AllowNoControl, refuse("/steps", "noControl", `add a step below 100, or set "allow": ["noControl"]`,
@@ -301,6 +305,9 @@ func podsCanStart(g *gathered) (out []note) {
 }
 
 func undoHasATarget(g *gathered) []note {
+	if g.spec.Stages[0] != release.StageShift {
+		return nil // what a promote changes goes back to what is there now
+	}
 	in := g.incoming()
 	b := g.binding.Tracks[in]
 	at := "/" + in.String() + "/deployment"
@@ -316,6 +323,16 @@ func undoHasATarget(g *gathered) []note {
 }
 
 func tracksAgree(g *gathered) []note {
+	differ := g.imagesThatDiffer()
+	if len(differ) == 0 || g.spec.Stages[0] != release.StageShift {
+		return nil
+	}
+	return refuse("/stages", "versionsDiffer", "bring both tracks to the version that is released first: a shift moves traffic between two tracks that hold it",
+		"the tracks run different images (primary and canary): %s", strings.Join(differ, "; "))
+}
+
+// imagesThatDiffer names the containers of both tracks with different images.
+func (g *gathered) imagesThatDiffer() []string {
 	p, c := g.binding.Tracks[release.Primary].Template.Images, g.binding.Tracks[release.Canary].Template.Images
 	var differ []string
 	for name, image := range p {
@@ -323,12 +340,63 @@ func tracksAgree(g *gathered) []note {
 			differ = append(differ, fmt.Sprintf("%s: %s and %s", name, image, other))
 		}
 	}
-	if len(differ) == 0 {
+	slices.Sort(differ)
+	return differ
+}
+
+func tracksDiffer(g *gathered) []note {
+	if g.spec.Stages[0] == release.StageShift || len(g.imagesThatDiffer()) > 0 {
 		return nil
 	}
-	slices.Sort(differ)
-	return refuse("/stages", "versionsDiffer", "bring both tracks to the version that is released first: a shift moves traffic between two tracks that hold it",
-		"the tracks run different images (primary and canary): %s", strings.Join(differ, "; "))
+	return refuse("/canary/deployment", "sameVersion", "deploy the new version to the canary first; if the primary has it already, run only the stage shift",
+		"both tracks run the same images, so there is nothing to release")
+}
+
+// imagesHaveNames refuses what may be something else tomorrow by its very name,
+// among the images that a release tells apart.
+func imagesHaveNames(g *gathered) (out []note) {
+	if g.spec.Stages[0] == release.StageShift {
+		return nil // what an undo leads to is looked at where the history is read
+	}
+	for t := release.Primary; t <= release.Canary; t++ {
+		images, other := g.binding.Tracks[t].Template.Images, g.binding.Tracks[t.Other()].Template.Images
+		for _, name := range slices.Sorted(maps.Keys(images)) {
+			if images[name] == other[name] || !floating(images[name]) {
+				continue
+			}
+			n := refuse("/"+t.String()+"/deployment", "latestImage", "deploy it by a tag of its own or by digest",
+				"container %s of the %s changes, and what %q is, nobody can say afterwards", name, t, images[name])
+			n[0].warning = g.spec.Preset == "dev"
+			out = append(out, n...)
+		}
+	}
+	return out
+}
+
+// floating reports an image without a tag or digest, or with the tag latest.
+func floating(image string) bool {
+	if strings.Contains(image, "@") {
+		return false
+	}
+	base := image[strings.LastIndex(image, "/")+1:]
+	_, tag, tagged := strings.Cut(base, ":")
+	return !tagged || tag == "latest"
+}
+
+func primaryIsIdle(g *gathered) (out []note) {
+	if !g.runs(release.StagePromote) {
+		return nil
+	}
+	const at = "/primary/deployment"
+	if share := g.share(release.Primary); g.spec.Stages[0] == release.StagePromote && share > 0 {
+		out = append(out, refuse("/stages", "primaryServes", `take its traffic away first, with the stage canary: "stages": ["canary", "promote"]`,
+			"the primary has %.4g %% of the traffic, and a promote is done at none", share)...)
+	}
+	if b := g.binding.Tracks[release.Primary]; b.Replicas == 0 {
+		out = append(out, refuse(at, "noPods", "give the primary a pod first",
+			"Deployment %s has no pods, so a promote would prove nothing", b.Deployment)...)
+	}
+	return out
 }
 
 func telemetryAnswers(g *gathered) []note {
@@ -369,17 +437,26 @@ func stepsAreCertifiable(g *gathered) (out []note) {
 	if len(telemetryAnswers(g)) > 0 {
 		return nil // that is said already, and the traffic is not known
 	}
+	if len(g.plan) == 0 {
+		return nil // a promote alone is judged by its pods
+	}
 	if g.traffic.at.IsZero() || g.traffic.rps() <= 0 {
 		return g.unless(release.AllowUncertain, refuse("", "uncertain", `send traffic first, or set "allow": ["uncertain"]`,
 			"no managed request was counted in the last %s, so no step can be certified", lookBack(g.binding.Scrape)))
 	}
 	for i, e := range g.expected {
-		share := g.plan[i].Share
+		st := g.plan[i]
+		var n []note
 		switch s := g.slowest[i]; {
 		case !e.Certifiable:
-			out = append(out, refuse(g.stepPointer(share), "uncertain", g.wayOut(e, share < 100), "%s", g.uncertainty(e, share, g.failing()))...)
+			n = refuse(g.stepPointer(st.Share), "uncertain", g.wayOut(e, st.Share < 100), "%s", g.uncertainty(e, st, g.failing()))
 		case s.asked && !s.Certifiable:
-			out = append(out, refuse(g.stepPointer(share), "uncertain", g.wayOutOfSlow(s), "%s", g.uncertainty(s.Expectation, share, s.text()))...)
+			n = refuse(g.stepPointer(st.Share), "uncertain", g.wayOutOfSlow(s), "%s", g.uncertainty(s.Expectation, st, s.text()))
+		default:
+			continue
+		}
+		if !slices.ContainsFunc(out, func(m note) bool { return m.Pointer == n[0].Pointer }) { // two stages may have the step
+			out = append(out, n...)
 		}
 	}
 	return g.unless(release.AllowUncertain, out)
@@ -395,11 +472,12 @@ func (g *gathered) failing() string {
 
 // uncertainty says why a step could not be certified; which says what the
 // requests are like.
-func (g *gathered) uncertainty(e analysis.Expectation, share float64, which string) string {
+func (g *gathered) uncertainty(e analysis.Expectation, st step, which string) string {
+	share := st.Share
 	now := fmt.Sprintf("at %.3g requests/s", g.traffic.rps()) + which
 	if e.Requests == 0 {
 		return fmt.Sprintf("%s, no number of requests certifies the step of %g %%", now, share)
 	}
 	return fmt.Sprintf("%s, the step of %g %% needs about %.0f requests on the %s, which takes %s, and its window is %s",
-		now, share, math.Ceil(e.Requests), g.incoming(), readable(e.Time), readable(g.spec.Gate.MaxWindow))
+		now, share, math.Ceil(e.Requests), st.stage.Incoming(), readable(e.Time), readable(g.spec.Gate.MaxWindow))
 }

@@ -13,29 +13,41 @@ import (
 
 // foretell fills in what each step that is left takes at the present traffic, and
 // the sizes of both tracks while it runs.
-func (g *gathered) foretell(plan []release.Step) {
-	in := g.incoming()
+func (g *gathered) foretell(plans []release.StagePlan) {
 	size := [2]int{g.binding.Tracks[0].Replicas, g.binding.Tracks[1].Replicas}
 	last, _ := g.present()
-	g.plan = plan
-	for _, st := range plan {
-		size[in] = max(size[in], g.need(st.Share))
-		size[in.Other()] = g.shrunk(size[in.Other()], last, st.Share)
-		e := analysis.Expect(g.spec.Gate, st.Share, g.traffic.rps(), g.traffic.bad)
-		slow := g.slowestProof(st.Share)
-		g.expected, g.slowest = append(g.expected, e), append(g.slowest, slow)
-		step := release.ExpectedStep{
-			Share: st.Share, Replicas: size, Requests: e.Requests, Time: g.judged(e),
-			Certifiable: e.Certifiable, Control: st.Share < 100,
+	for i, p := range plans {
+		if i > 0 || g.spec.Stages[0] == release.StagePromote {
+			last = 0
 		}
-		if slow.asked {
-			step.Requests, step.Time = max(step.Requests, slow.Requests), max(step.Time, g.judged(slow.Expectation))
-			step.Certifiable = step.Certifiable && slow.Certifiable
+		for _, st := range p.Steps {
+			size = g.sized(size, p.Stage, last, st.Share)
+			e, slow := analysis.Expect(g.spec.Gate, st.Share, g.traffic.rps(), g.traffic.bad), g.slowestProof(st.Share)
+			g.plan = append(g.plan, step{st, p.Stage})
+			g.expected, g.slowest = append(g.expected, e), append(g.slowest, slow)
+			x := release.ExpectedStep{
+				Stage: p.Stage, Share: st.Share, Replicas: size, Requests: e.Requests, Time: g.judged(e),
+				Certifiable: e.Certifiable, Control: st.Share < 100,
+			}
+			if slow.asked {
+				x.Requests, x.Time = max(x.Requests, slow.Requests), max(x.Time, g.judged(slow.Expectation))
+				x.Certifiable = x.Certifiable && slow.Certifiable
+			}
+			x.Time += g.untilShown(last, st.Share)
+			g.steps = append(g.steps, x)
+			last = st.Share
 		}
-		step.Time += g.untilShown(last, st.Share)
-		g.steps = append(g.steps, step)
-		last = st.Share
 	}
+}
+
+// sized is the size of both tracks while a step of a stage runs.
+func (g *gathered) sized(size [2]int, stage release.Stage, last, share float64) [2]int {
+	in := stage.Incoming()
+	size[in] = max(size[in], g.need(share))
+	if stage == release.StageShift {
+		size[in.Other()] = g.shrunk(size[in.Other()], last, share)
+	}
+	return size
 }
 
 // judged is how long the judge takes: a step that no number of requests
@@ -98,19 +110,36 @@ func seconds(v float64) time.Duration {
 }
 
 // course adds the expected course to a forecast. The incoming track grows before
-// the outgoing one shrinks, so the most pods are there in between.
+// the outgoing one shrinks, so the most pods are there in between; a promote has
+// some more for a while.
 func course(f release.Forecast, g *gathered) release.Forecast {
-	in := g.incoming()
 	before := [2]int{g.binding.Tracks[0].Replicas, g.binding.Tracks[1].Replicas}
 	f.PeakPods = before[0] + before[1]
-	f.Steps, f.Total = g.steps, g.quiet()
+	f.Steps = g.steps
 	for _, s := range g.steps {
+		in := s.Stage.Incoming()
 		f.PeakPods = max(f.PeakPods, s.Replicas[in]+before[in.Other()])
 		f.Total += s.Time
 		before = s.Replicas
 	}
+	f.Total += g.quiet()
+	if g.runs(release.StagePromote) {
+		primary, canary := g.binding.Tracks[release.Primary].Replicas, g.binding.Tracks[release.Canary].Replicas
+		if g.runs(release.StageCanary) {
+			canary = max(canary, g.need(100))
+		}
+		f.PeakPods = max(f.PeakPods, canary+primary+int(math.Ceil(surge*float64(primary))))
+		f.Total += g.spec.Deadlines.Steady + 2*g.binding.Scrape
+		if g.runs(release.StageShift) {
+			f.Total += g.quiet() // the drain before it, and the one at the end
+		}
+	}
 	return f
 }
+
+// surge is how much more pods a rolling update has at one time, unless the
+// Deployment says otherwise.
+const surge = 0.25
 
 // wayOut says what would let a step be certified: a longer window, a wider
 // margin, or the risk taken by name.

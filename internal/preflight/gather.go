@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/shifter-dev/shifter/internal/analysis"
@@ -27,12 +28,19 @@ type gathered struct {
 	// sight is what the source can tell; past is what the baseline did before.
 	sight release.Sight
 	past  past
-	// plan are the steps that are left, with what the judge expects of each, and
-	// what each is expected to cost in all.
-	plan     []release.Step
+	// plan are the steps that are left of all stages, with what the judge expects of
+	// each, and what each is expected to cost in all.
+	plan     []step
 	expected []analysis.Expectation
 	slowest  []slowest // as many, of the proof of latency
 	steps    []release.ExpectedStep
+}
+
+// step is one step of a stage.
+type step struct {
+	release.Step
+
+	stage release.Stage
 }
 
 // lookBack is how far back the traffic is measured: long enough to count, short
@@ -63,10 +71,48 @@ func (p *Planner) gather(ctx context.Context, k release.Key, spec release.Spec) 
 	if len(g.findings) > 0 {
 		return g, nil
 	}
-	b.Full = max(b.Tracks[release.Primary].Replicas, b.Tracks[release.Canary].Replicas)
-	g.binding, g.bound = b, true
+	b.Full = full(spec, b)
+	g.binding, g.bound = withUndoTargets(spec, b), true
+	if g.runs(release.StagePromote) {
+		err := g.collect(p.bounded(ctx, func(ctx context.Context) error { return p.cfg.Workloads.Promotable(ctx, g.binding) }))
+		if err != nil {
+			return nil, err
+		}
+	}
 	return g, p.look(ctx, g)
 }
+
+// full is the size of the track that serves at admission. Where only a shift is
+// left to do, either may have been sized for everything.
+func full(spec release.Spec, b release.Binding) int {
+	p, c := b.Tracks[release.Primary].Replicas, b.Tracks[release.Canary].Replicas
+	switch spec.Stages[0] {
+	case release.StageCanary:
+		return p
+	case release.StagePromote:
+		return c
+	case release.StageShift:
+	}
+	return max(p, c)
+}
+
+// withUndoTargets keeps the undo targets that the release may use: none of the
+// canary, whose template it does not change, unless it only shifts, where the
+// target is found in history. A primary that it promotes goes back to what it has.
+func withUndoTargets(spec release.Spec, b release.Binding) release.Binding {
+	if spec.Stages[0] == release.StageShift {
+		return b
+	}
+	b.Tracks[release.Primary].UndoTo, b.Tracks[release.Canary].UndoTo = nil, nil
+	if slices.Contains(spec.Stages, release.StagePromote) {
+		admitted := b.Tracks[release.Primary].Template
+		b.Tracks[release.Primary].UndoTo = &admitted
+	}
+	return b
+}
+
+// runs reports whether a stage is asked for.
+func (g *gathered) runs(s release.Stage) bool { return slices.Contains(g.spec.Stages, s) }
 
 // source fills in how the metrics are read. Sources are configuration, so an
 // unknown one is the request's fault.

@@ -36,7 +36,7 @@ const enoughPast = 100
 func (p *Planner) lookBack(ctx context.Context, g *gathered, ask release.Ask) {
 	var before release.Past
 	err := p.bounded(ctx, func(ctx context.Context) (err error) {
-		before, err = p.cfg.Telemetry.LookBack(ctx, ask, g.incoming().Other(), g.firstShare())
+		before, err = p.cfg.Telemetry.LookBack(ctx, ask, g.baseline(), g.firstShare())
 		return err
 	})
 	if err == nil {
@@ -48,6 +48,14 @@ func (p *Planner) lookBack(ctx context.Context, g *gathered, ask release.Ask) {
 	if judgesLatency(g.spec.Gate) {
 		g.past.why = fmt.Sprintf("the look back at the track that has the traffic failed: %v", err)
 	}
+}
+
+// baseline is the track that has the traffic, and is compared with first.
+func (g *gathered) baseline() release.Track {
+	if g.spec.Stages[0] == release.StagePromote {
+		return release.Canary
+	}
+	return g.incoming().Other()
 }
 
 // firstShare is the first share that is compared, between 0 and 1.

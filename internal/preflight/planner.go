@@ -58,7 +58,7 @@ func (p *Planner) Plan(ctx context.Context, k release.Key, spec release.Spec, su
 	}
 	f.Release = release.New(k, p.cfg.UID(), spec, g.binding, subject, g.now)
 	f.Rate = g.traffic.fact()
-	g.foretell(f.Release.Plan)
+	g.foretell(f.Release.StagePlans())
 	for _, c := range chain() {
 		for _, n := range c.look(g) {
 			if n.warning {

@@ -20,24 +20,25 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is every port of a planner: what it answers, and how often it was asked.
 type world struct {
-	spec     release.Spec
-	routes   []release.BoundRoute
-	tracks   [2]release.BoundTrack
-	states   []release.RouteState
-	pods     [2]release.TrackState
-	reading  release.Reading
-	routeErr error
-	trackErr error
-	readErr  error
-	lookErr  error
-	scrape   error
-	sight    release.Sight
-	past     release.Past
-	pastErr  error
-	asks     []string // of the look back
-	hang     bool
-	calls    []string
-	asked    release.Ask
+	spec       release.Spec
+	routes     []release.BoundRoute
+	tracks     [2]release.BoundTrack
+	states     []release.RouteState
+	pods       [2]release.TrackState
+	reading    release.Reading
+	routeErr   error
+	trackErr   error
+	readErr    error
+	promoteErr error
+	lookErr    error
+	scrape     error
+	sight      release.Sight
+	past       release.Past
+	pastErr    error
+	asks       []string // of the look back
+	hang       bool
+	calls      []string
+	asked      release.Ask
 }
 
 var (
@@ -143,6 +144,11 @@ func (w workloads) Resolve(context.Context, string, release.Spec) ([2]release.Bo
 func (w workloads) Read(context.Context, release.Binding) ([2]release.TrackState, error) {
 	w.calls = append(w.calls, "Workloads.Read")
 	return w.pods, nil
+}
+
+func (w workloads) Promotable(context.Context, release.Binding) error {
+	w.calls = append(w.calls, "Workloads.Promotable")
+	return w.promoteErr
 }
 
 func (w *world) Scrape(release.MetricsRef) (time.Duration, string, error) {

@@ -21,6 +21,9 @@ type Workloads interface {
 	// comes back as release.Finding, joined if several.
 	Resolve(ctx context.Context, namespace string, spec release.Spec) ([2]release.BoundTrack, error)
 	Read(ctx context.Context, b release.Binding) ([2]release.TrackState, error)
+	// Promotable looks whether the primary can take over the canary's images. What
+	// is against it comes back as release.Finding, joined if several.
+	Promotable(ctx context.Context, b release.Binding) error
 }
 
 // Telemetry knows its sources, takes one look, and one look back.

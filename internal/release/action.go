@@ -33,12 +33,22 @@ type Scale struct {
 	Spare    []string `json:"spare,omitempty"`
 }
 
-// SetTemplate gives a track another pod template (promote).
+// SetTemplate gives a track another pod template of its history.
 type SetTemplate struct {
 	Track Track    `json:"track"`
 	UID   string   `json:"uid"`
 	From  Template `json:"from"`
 	To    Template `json:"to"`
+}
+
+// Promote gives a track's containers other images; a rolling update follows, so
+// that a revision is recorded. It is done only while the live template is From. A
+// live template that has the images means done.
+type Promote struct {
+	Track  Track             `json:"track"`
+	UID    string            `json:"uid"`
+	From   Template          `json:"from"`
+	Images map[string]string `json:"images"` // by container
 }
 
 // Undo sets a track's template to the one recorded at admission, only while the
@@ -73,6 +83,7 @@ type Check struct {
 func (SetShare) isAction()    {}
 func (Scale) isAction()       {}
 func (SetTemplate) isAction() {}
+func (Promote) isAction()     {}
 func (Undo) isAction()        {}
 func (SetFloor) isAction()    {}
 func (Mark) isAction()        {}
@@ -86,6 +97,9 @@ func (Scale) Kind() string { return "Scale" }
 
 // Kind implements Action.
 func (SetTemplate) Kind() string { return "SetTemplate" }
+
+// Kind implements Action.
+func (Promote) Kind() string { return "Promote" }
 
 // Kind implements Action.
 func (Undo) Kind() string { return "Undo" }
@@ -111,6 +125,10 @@ func (a Scale) String() string { return fmt.Sprintf("scale %s to %d", a.Track, a
 
 func (a SetTemplate) String() string {
 	return fmt.Sprintf("set the template of %s from %s to %s", a.Track, a.From.Hash, a.To.Hash)
+}
+
+func (a Promote) String() string {
+	return fmt.Sprintf("promote %s from %s to %s", a.Track, a.From.Hash, imagesText(a.Images))
 }
 
 func (a Undo) String() string {
@@ -176,6 +194,8 @@ func decodeAction(t taggedAction) (Action, error) {
 		return decodeAs[Scale](t.Body)
 	case "SetTemplate":
 		return decodeAs[SetTemplate](t.Body)
+	case "Promote":
+		return decodeAs[Promote](t.Body)
 	case "Undo":
 		return decodeAs[Undo](t.Body)
 	case "SetFloor":

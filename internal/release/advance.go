@@ -31,7 +31,7 @@ func (t *turn) preflight() {
 	}
 	switch {
 	case all && t.accepted() != AcceptedRefused:
-		t.startStep(0)
+		t.startStage()
 	case !t.over():
 	case all:
 		t.fail(ReasonRouteRefused, "Not begun, as %s; no weight was changed.", t.refusedSince())
@@ -123,12 +123,21 @@ func equalPairs(a, b []Pair) bool {
 func (t *turn) startStep(ix int) {
 	t.closeStep()
 	t.r.StepIx = ix
-	t.r.Step = StepRecord{Share: t.r.Plan[ix].Share, Started: t.now}
+	t.r.Step = t.newStep(t.r.Plan[ix].Share)
 	t.enter(Growing, ReasonGrowing, t.r.Spec.Deadlines.Grow)
 	if ix == 0 && t.r.Passed > 0 {
 		t.expose()
 	}
 	t.again = true
+}
+
+// newStep is the record of a step that begins.
+func (t *turn) newStep(share float64) StepRecord {
+	s := StepRecord{Share: share, Started: t.now}
+	if len(t.r.Spec.Stages) > 1 {
+		s.Stage = t.r.Stage
+	}
+	return s
 }
 
 // step is the present step of the plan.
@@ -317,8 +326,12 @@ func (t *turn) wanted(p Pair) Pair {
 	return to
 }
 
-// keep is the size that the shrink policy keeps for the outgoing track.
+// keep is the size that the shrink policy keeps for the outgoing track. Before the
+// shift that is the primary, which keeps what carries everything.
 func (r Release) keep() int {
+	if r.Stage != StageShift {
+		return r.need(100)
+	}
 	switch r.Spec.Shrink {
 	case ShrinkAtEnd:
 		return r.need(100)
@@ -334,6 +347,9 @@ func (r Release) keep() int {
 
 // shrinkBehind sizes the outgoing track down to what the policy keeps.
 func (t *turn) shrinkBehind() {
+	if t.r.Stage != StageShift {
+		return
+	}
 	out := t.r.Outgoing()
 	s, keep := t.o.Tracks[out], t.r.keep()
 	if s.Desired.Ok() && s.Desired.Val > keep && keep > 0 {
@@ -372,14 +388,7 @@ func (t *turn) refusedWrite() string {
 }
 
 // writeFailed is what became of the last write.
-func (t *turn) writeFailed() string {
-	for _, f := range t.o.Failed {
-		if f.Kind == (SetShare{}).Kind() {
-			return fmt.Sprintf(" (%s: %s)", f.Err, f.Text)
-		}
-	}
-	return ""
-}
+func (t *turn) writeFailed() string { return t.failedBy(SetShare{}.Kind()) }
 
 // foreign stops at weights that nobody here wrote: neither the target nor what
 // was shown before. The suspect's share taken to 0 by hand is a wish to stop.
@@ -461,6 +470,11 @@ func (t *turn) settling() {
 	}
 	if by := t.shownBy(); by != "" {
 		t.setShown(by)
+		if t.r.Stage == StagePromote {
+			t.enter(Draining, ReasonDraining, t.r.Spec.Deadlines.Drain)
+			t.again = true
+			return
+		}
 		t.r.Gate = t.r.Gate.RestartProof(t.now)
 		t.enter(Gating, ReasonGathering, t.r.Spec.Gate.MaxWindow+t.r.Spec.Gate.Soak)
 		if t.r.Spec.Shrink == ShrinkAfterShown {
@@ -610,7 +624,7 @@ func (t *turn) hashes() [2]string {
 // that were admitted, and so judged. Without that look there is no pass (I17).
 func (t *turn) judgedTemplates() bool {
 	for i, s := range t.o.Tracks {
-		if !s.Template.Ok() || s.Template.Val.Hash != t.r.Binding.Tracks[i].Template.Hash {
+		if !s.Template.Ok() || s.Template.Val.Hash != t.r.template(Track(i)).Hash {
 			return false
 		}
 	}
@@ -635,7 +649,7 @@ func (t *turn) stepBack(v analysis.Verdict) {
 	t.r.Step.Verdict = &v
 	t.closeStep()
 	t.r.StepIx, t.r.Proof, t.r.Passed = back, nil, min(t.r.Passed, t.r.Plan[back].Share)
-	t.r.Step = StepRecord{Share: t.r.Plan[back].Share, Started: t.now}
+	t.r.Step = t.newStep(t.r.Plan[back].Share)
 	if t.r.ExposedUntil.IsZero() {
 		t.expose()
 	}

@@ -24,7 +24,7 @@ type judged struct {
 }
 
 func newJudged(seed uint64) *judged {
-	w := newWorld(seed)
+	w := newWorld(seed, StageShift)
 	w.faults = faults{lag: time.Second, longRequest: 20 * time.Millisecond}
 	v1 := w.r.Binding.Tracks[Primary].UndoTo
 	spec := w.r.Spec
@@ -143,7 +143,7 @@ func (j *judged) run() Release {
 				j.breaks("Permit: %v", err)
 				break
 			}
-			j.passed = map[float64]time.Time{10: j.now, 25: j.now, 50: j.now}
+			j.passed = map[passKey]time.Time{{StageShift, 10}: j.now, {StageShift, 25}: j.now, {StageShift, 50}: j.now}
 			j.apply(r, a)
 		}
 		j.now = j.now.Add(500 * time.Millisecond)

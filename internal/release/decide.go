@@ -74,7 +74,7 @@ func (t *turn) work() {
 	case Gating:
 		t.gating()
 	case Promoting:
-		t.fail(ReasonInternal, "The promote stage is not served by this version.")
+		t.promoting()
 	case Draining:
 		t.draining()
 	case Shrinking:
@@ -215,6 +215,10 @@ func (t *turn) abort(c Command) {
 			t.tell("It is going back already, and is not stopped half-way.")
 		}
 	case t.r.Ending != nil:
+	case c.Traffic == TrafficStay && t.r.rollsOut():
+		t.tell("The %s is put back first, so that no rollout is left running; the traffic stays where it is.", Primary)
+		t.retreat(ReasonAbortRequested, Aborted, c.Mode, why)
+		t.stay()
 	case c.Traffic == TrafficStay:
 		t.freeze()
 	default:
@@ -269,8 +273,11 @@ func (t *turn) templateChanged() bool {
 		return true
 	}
 	out := in.Other()
-	if tpl := t.o.Tracks[out].Template; tpl.Ok() && tpl.Val.Hash != t.r.Binding.Tracks[out].Template.Hash {
-		t.trouble(ClassTemplateChanged, "The template of the %s is %s, not the admitted %s.", out, tpl.Val.Hash, t.r.Binding.Tracks[out].Template.Hash)
+	if t.r.Stage == StagePromote && t.trackPromotion() {
+		return false
+	}
+	if tpl := t.o.Tracks[out].Template; tpl.Ok() && tpl.Val.Hash != t.r.template(out).Hash {
+		t.trouble(ClassTemplateChanged, "The template of the %s is %s, not the admitted %s.", out, tpl.Val.Hash, t.r.template(out).Hash)
 		return true
 	}
 	return false

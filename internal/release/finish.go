@@ -13,7 +13,7 @@ import (
 // This file holds the phases that an advance and a retreat share: the drain of
 // the track without share, its last size, and the confirmation.
 
-// loser is the track that has lost its share.
+// loser is the track that has no share, or has lost it.
 func (t *turn) loser() Track {
 	if t.r.Retreat != nil {
 		return t.r.Retreat.Refuge.Other()
@@ -127,7 +127,11 @@ func (t *turn) drained(tr Track, s drain.State) {
 		t.enter(Undoing, ReasonUndoing, t.r.Spec.Deadlines.Undo)
 		return
 	}
-	t.enter(Shrinking, ReasonShrinking, t.r.Spec.Deadlines.Undo)
+	if t.r.Stage == StagePromote {
+		t.beginPromoting()
+		return
+	}
+	t.stageOver()
 }
 
 // endSize is the size that the track without share ends with: the canary its
@@ -173,8 +177,16 @@ func (t *turn) confirming() {
 		t.release(re.Ends, re.Why, t.retreatStory())
 		return
 	}
-	t.release(Succeeded, ReasonCompleted, fmt.Sprintf("All traffic is on the %s, and the %s is at %d replicas.",
-		t.r.Incoming(), t.r.Outgoing(), t.o.Tracks[t.r.Outgoing()].Desired.Val))
+	t.release(Succeeded, ReasonCompleted, t.successStory())
+}
+
+// successStory sums a success up in one sentence.
+func (t *turn) successStory() string {
+	out := t.r.Outgoing()
+	if t.r.Stage == StagePromote {
+		return fmt.Sprintf("The %s runs %s, and all traffic is still on the %s.", out, imagesText(t.r.Promotion.Images), t.r.Incoming())
+	}
+	return fmt.Sprintf("All traffic is on the %s, and the %s is at %d replicas.", t.r.Incoming(), out, t.o.Tracks[out].Desired.Val)
 }
 
 // unmarkedText says that a mark is left on a route.
@@ -219,17 +231,20 @@ func (t *turn) unconfirmed() []string {
 		add(s.Val.Status != analysis.ShownNo, "the data plane shows another split%s", t.laggards())
 	}
 	add(rolledOut(serving), "the %s is not rolled out and ready", hi)
-	add(quiet.Desired.Ok() && quiet.Desired.Val == t.endSize(lo), "the %s is not at %d replicas", lo, t.endSize(lo))
-	add(rolledOut(quiet), "pods of the %s are still coming or leaving", lo)
-	add(t.r.Drained != nil && *t.r.Drained == lo, "the %s is not known to be quiet", lo)
-	in := t.r.Incoming()
-	if back := t.r.Binding.Tracks[in].UndoTo; back != nil {
-		held := slices.ContainsFunc(t.o.Tracks[in].History, func(h Template) bool { return h.Hash == back.Hash })
-		add(held, "the earlier revision of the %s is gone from its history", in)
+	if t.r.Stage == StageShift || t.r.Retreat != nil {
+		add(quiet.Desired.Ok() && quiet.Desired.Val == t.endSize(lo), "the %s is not at %d replicas", lo, t.endSize(lo))
 	}
-	if re := t.r.Retreat; re != nil && lo == in && t.r.Binding.Tracks[in].UndoTo != nil && !re.Undone.IsZero() {
-		tpl := t.o.Tracks[in].Template
-		add(tpl.Ok() && tpl.Val.Hash == t.r.Binding.Tracks[in].UndoTo.Hash, "the %s is not on the template it was undone to", in)
+	add(rolledOut(quiet) || t.r.Stage == StagePromote && t.r.Retreat == nil && t.steady(quiet), "pods of the %s are still coming or leaving", lo)
+	add(t.r.Drained != nil && *t.r.Drained == lo, "the %s is not known to be quiet", lo)
+	back := t.r.undoTo(Primary)
+	if back == nil {
+		return out
+	}
+	held := slices.ContainsFunc(t.o.Tracks[Primary].History, func(h Template) bool { return h.Hash == back.Hash })
+	add(held, "the earlier revision of the %s is gone from its history", Primary)
+	if re := t.r.Retreat; re != nil && !re.Undone.IsZero() {
+		tpl := t.o.Tracks[Primary].Template
+		add(tpl.Ok() && tpl.Val.Hash == back.Hash, "the %s is not on the template it was undone to", Primary)
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import "time"
 
 // ExpectedStep is what one step is expected to cost.
 type ExpectedStep struct {
+	Stage    Stage         `json:"stage,omitempty"`
 	Share    float64       `json:"share"`
 	Replicas [2]int        `json:"replicas"` // of both tracks while the step runs
 	Requests float64       `json:"requests"` // on the incoming track, to certify it

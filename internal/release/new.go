@@ -22,8 +22,20 @@ func New(k Key, uid string, spec Spec, b Binding, subject string, now time.Time)
 		Since:   now,
 	}.begin(spec.Stages[0])
 	return r.enter(Pending, ReasonAccepted, "", spec.Deadlines.Preflight, now).
-		tell(fmt.Sprintf("Accepted: %s for %s, from %s to %s.", r.Stage, b.Tracks[r.Incoming()].Deployment,
-			percent(r.Passed), stepsText(spec.Steps)), now, subject)
+		tell(acceptedText(spec, b, r.Passed), now, subject)
+}
+
+// acceptedText says what was asked for.
+func acceptedText(spec Spec, b Binding, present float64) string {
+	stage := spec.Stages[0]
+	what := string(stage)
+	for _, s := range spec.Stages[1:] {
+		what += ", then " + string(s)
+	}
+	if stage == StagePromote {
+		return fmt.Sprintf("Accepted: %s for %s, to %s.", what, b.Tracks[Primary].Deployment, imagesText(b.PromoteImages()))
+	}
+	return fmt.Sprintf("Accepted: %s for %s, from %s to %s.", what, b.Tracks[stage.Incoming()].Deployment, percent(present), stepsText(spec.Steps))
 }
 
 // begin sets out on a stage. The judge spends its alpha once over the release,
@@ -78,15 +90,12 @@ func (r Release) gateStep(prev, share float64, now time.Time) analysis.Step {
 func (r Release) copies() int {
 	n := 0
 	for _, stage := range r.Spec.Stages {
-		n++
-		plan := r.Plan
-		if stage != r.Stage {
-			plan = resolveSteps(r.Spec.Steps, 0)
-		}
-		for _, s := range plan {
-			if s.Share < 100 {
-				n++
-			}
+		switch stage {
+		case StagePromote: // no share is judged
+		case r.Stage:
+			n += controls(r.Plan) + 1
+		default:
+			n += controls(resolveSteps(r.Spec.Steps, 0)) + 1
 		}
 	}
 	return n
@@ -95,6 +104,17 @@ func (r Release) copies() int {
 // Bounds are the bounds of latency that a look must tell of.
 func (r Release) Bounds() []float64 {
 	return append([]float64{}, r.Binding.Watch.Bounds...)
+}
+
+// controls counts the steps with a control.
+func controls(plan []Step) int {
+	n := 0
+	for _, s := range plan {
+		if s.Share < 100 {
+			n++
+		}
+	}
+	return n
 }
 
 // Resume readies a loaded record for a new process. The pass proof of the step
@@ -115,6 +135,9 @@ func Resume(r Release, now time.Time) Release {
 	if r.Fenced != nil {
 		left := r.Fenced.chargeDowntime(now)
 		r.Fenced = &left
+	}
+	if p := r.Promotion; p != nil && p.Done.IsZero() && !p.Steady.IsZero() {
+		r.Promotion = p.with(func(x *Promotion) { x.Steady = time.Time{} })
 	}
 	r.Gate, r.resumed = r.Gate.RestartProof(now), true
 	return r

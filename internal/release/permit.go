@@ -2,6 +2,7 @@ package release
 
 import (
 	"fmt"
+	"maps"
 	"math"
 )
 
@@ -20,6 +21,8 @@ func Permit(r Release, fresh Observation, a Action) error {
 		return permitShare(r, fresh, a)
 	case Scale:
 		return permitScale(r, fresh, a)
+	case Promote:
+		return permitPromote(r, fresh, a)
 	case Undo:
 		return permitUndo(r, fresh, a)
 	case Mark:
@@ -78,6 +81,9 @@ func permitGain(r Release, fresh Observation, tr Track, share float64) error {
 		if tr != re.Refuge {
 			return fmt.Errorf("I6: in a retreat the suspect's share only falls, not up to %g", share)
 		}
+		if tpl, b := fresh.Tracks[tr].Template, r.Binding.Tracks[tr].Template; re.Home && (!tpl.Ok() || tpl.Val.Hash != b.Hash) {
+			return fmt.Errorf("I17: the %s is not seen to have its admitted template: %w", tr, ErrConflict)
+		}
 		if room := Capacity(r.Binding.Full, usable(fresh.Tracks[tr]), r.Spec.Size); share > room+1 && !re.forced() {
 			return fmt.Errorf("I2: %s has room for %g, not %g: %w", tr, room, share, ErrConflict)
 		}
@@ -101,7 +107,7 @@ func permitGain(r Release, fresh Observation, tr Track, share float64) error {
 // the two templates that it judged (I17).
 func permitRaise(r Release, fresh Observation) error {
 	for i, t := range fresh.Tracks {
-		if !t.Template.Ok() || t.Template.Val.Hash != r.Binding.Tracks[i].Template.Hash {
+		if !t.Template.Ok() || t.Template.Val.Hash != r.template(Track(i)).Hash {
 			return fmt.Errorf("I17: the template of the %s is not the judged one: %w", Track(i), ErrConflict)
 		}
 	}
@@ -139,7 +145,7 @@ func permitScale(r Release, fresh Observation, a Scale) error {
 	if a.Replicas == 0 && (r.Drained == nil || *r.Drained != a.Track) {
 		return fmt.Errorf("I4: the %s is not known to be quiet", a.Track)
 	}
-	if r.Retreat == nil && a.Track == r.Outgoing() && share > 0 && a.Replicas < r.keep() {
+	if r.Retreat == nil && a.Track == r.Outgoing() && (share > 0 || r.Stage != StageShift) && a.Replicas < r.keep() {
 		return fmt.Errorf("I3: the shrink policy keeps %d replicas of the %s", r.keep(), a.Track)
 	}
 	return nil
@@ -152,7 +158,7 @@ func permitUndo(r Release, fresh Observation, a Undo) error {
 		return fmt.Errorf("I14: the Deployment of the %s is another object than the admitted one: %w", a.Track, ErrNotFound)
 	case r.Retreat == nil || a.From.Hash != r.Retreat.Suspect:
 		return fmt.Errorf("I4: only a retreat undoes, and only the suspect")
-	case b.UndoTo == nil || b.UndoTo.Hash != a.To.Hash:
+	case r.undoTo(a.Track) == nil || r.undoTo(a.Track).Hash != a.To.Hash:
 		return fmt.Errorf("I4: %s is not the admitted target of an undo", a.To.Hash)
 	case !ok || hi > 0:
 		return fmt.Errorf("I4: the %s may still have share: %w", a.Track, ErrConflict)
@@ -160,6 +166,33 @@ func permitUndo(r Release, fresh Observation, a Undo) error {
 		return fmt.Errorf("I4: the %s is not known to be quiet", a.Track)
 	case !s.Template.Ok() || s.Template.Val.Hash != a.From.Hash && s.Template.Val.Hash != a.To.Hash:
 		return fmt.Errorf("the template of the %s is not as expected: %w", a.Track, ErrConflict)
+	}
+	return nil
+}
+
+// permitPromote wants a primary without share that is known to be quiet, on the
+// template that was admitted.
+func permitPromote(r Release, fresh Observation, a Promote) error {
+	s, b := fresh.Tracks[a.Track], r.Binding.Tracks[a.Track]
+	_, hi, ok := declared(fresh.Routes, a.Track)
+	switch {
+	case s.UID != a.UID || b.UID != a.UID:
+		return fmt.Errorf("I14: the Deployment of the %s is another object than the admitted one: %w", a.Track, ErrNotFound)
+	case r.Retreat != nil || r.Stage != StagePromote || a.Track != Primary || r.Promotion == nil:
+		return fmt.Errorf("I4: only the promote stage promotes, and only the %s", Primary)
+	case a.From.Hash != b.Template.Hash || !maps.Equal(a.Images, r.Promotion.Images):
+		return fmt.Errorf("I4: %s is not what was admitted", a)
+	case !ok || hi > 0:
+		return fmt.Errorf("I4: the %s may still have share: %w", a.Track, ErrConflict)
+	case r.Drained == nil || *r.Drained != a.Track:
+		return fmt.Errorf("I4: the %s is not known to be quiet", a.Track)
+	case !s.Template.Ok() || s.Template.Val.Hash != a.From.Hash && !r.Promotion.carries(s.Template.Val, b.Template):
+		return fmt.Errorf("the template of the %s is not as expected: %w", a.Track, ErrConflict)
+	}
+	for _, c := range fresh.Inbox {
+		if c.Seq > r.Consumed && c.Verb == VerbAbort {
+			return fmt.Errorf("I9: an abort has arrived: %w", ErrConflict)
+		}
 	}
 	return nil
 }

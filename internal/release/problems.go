@@ -25,6 +25,8 @@ func DefaultDeadlines() Deadlines {
 		Undo:      10 * time.Minute,
 		Confirm:   2 * time.Minute,
 		Exposure:  2 * time.Hour,
+		Promote:   10 * time.Minute,
+		Steady:    30 * time.Second,
 	}
 }
 
@@ -71,6 +73,8 @@ func (d Deadlines) withDefaults() Deadlines {
 		{&d.Undo, &def.Undo},
 		{&d.Confirm, &def.Confirm},
 		{&d.Exposure, &def.Exposure},
+		{&d.Promote, &def.Promote},
+		{&d.Steady, &def.Steady},
 	} {
 		if *f.v == 0 {
 			*f.v = *f.def
@@ -142,19 +146,8 @@ func (s Spec) trackProblems(add addFinding) {
 }
 
 func (s Spec) stageProblems(add addFinding) {
-	for i, st := range s.Stages {
-		at := fmt.Sprintf("/stages/%d", i)
-		switch st {
-		case StageShift:
-		case StageCanary, StagePromote:
-			add(at, "stageNotServed", `use "stages": ["shift"] and do the other stages in the pipeline`, "stage %q is not served by this version", st)
-		default:
-			add(at, "stageUnknown", "use shift", "stage %q is not known", st)
-		}
-	}
-	if len(s.Stages) > 1 {
-		add("/stages", "stageNotServed", `use "stages": ["shift"]`, "this version runs one stage a release")
-	}
+	s.stageOrder(add)
+	s.promoteProblems(add)
 	if !slices.Contains(Presets(), s.Preset) {
 		add("/preset", "presetUnknown", fmt.Sprintf("use one of %v", Presets()), "preset %q is not known", s.Preset)
 	}
@@ -166,6 +159,44 @@ func (s Spec) stageProblems(add addFinding) {
 		if !slices.Contains(known, a) {
 			add(fmt.Sprintf("/allow/%d", i), "allowUnknown", fmt.Sprintf("use one of %v", known), "allow %q is not known", a)
 		}
+	}
+}
+
+// stageOrder wants each stage once, in the order in which they run.
+func (s Spec) stageOrder(add addFinding) {
+	order := []Stage{StageCanary, StagePromote, StageShift}
+	last := -1
+	for i, st := range s.Stages {
+		at, ix := fmt.Sprintf("/stages/%d", i), slices.Index(order, st)
+		switch {
+		case ix < 0:
+			add(at, "stageUnknown", "use canary, promote and shift", "stage %q is not known", st)
+			continue
+		case ix <= last:
+			add(at, "stageOrder", "name each stage once, in the order canary, promote, shift", "stage %s cannot come after %s", st, order[last])
+		case last == 0 && st == StageShift:
+			add(at, "stageMissing", `put promote in between, or run two releases and bring the primary to the new version in between`,
+				"after the stage canary the primary still has the old version, so there is nothing to shift to")
+		}
+		last = max(last, ix)
+	}
+}
+
+// promoteProblems refuses by name what is known and not served.
+func (s Spec) promoteProblems(add addFinding) {
+	switch s.Plan {
+	case "", PlanLeapfrog:
+	case PlanLean:
+		add("/plan", "planNotServed", "use leapfrog, or leave it out", "plan %q is not served by this version", s.Plan)
+	default:
+		add("/plan", "planUnknown", "use leapfrog, or leave it out", "plan %q is not known", s.Plan)
+	}
+	switch s.Copy {
+	case "", CopyImages:
+	case CopyPodSpec, CopyExternal:
+		add("/promote/copy", "copyNotServed", "use images, or leave it out", "copy %q is not served by this version", s.Copy)
+	default:
+		add("/promote/copy", "copyUnknown", "use images, or leave it out", "copy %q is not known", s.Copy)
 	}
 }
 
@@ -215,6 +246,8 @@ func (s Spec) sizeProblems(add addFinding) {
 		{"undo", d.Undo},
 		{"confirm", d.Confirm},
 		{"exposure", d.Exposure},
+		{"promote", d.Promote},
+		{"steady", d.Steady},
 	} {
 		if f.v < time.Second || f.v > 24*time.Hour {
 			add("/deadlines/"+f.name, "outOfRange", "use 1s to 24h", "deadline %s is %s", f.name, f.v)

@@ -2,6 +2,7 @@ package release
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/shifter-dev/shifter/internal/analysis"
 )
@@ -87,9 +88,23 @@ func (t *turn) next() Next {
 		return Next{"the confirmation, when the pods have gone", at}
 	case Confirming:
 		return Next{"the end", at}
-	case Promoting, Succeeded, RolledBack, Aborted, Rejected, Failed:
+	case Promoting:
+		return t.nextPromote(at)
+	case Succeeded, RolledBack, Aborted, Rejected, Failed:
 	}
 	return Next{}
+}
+
+func (t *turn) nextPromote(at time.Time) Next {
+	then := "the end"
+	if next, more := t.r.nextStage(); more {
+		then = "the stage " + string(next)
+	}
+	if p := t.r.Promotion; p != nil && !p.Steady.IsZero() {
+		return Next{then + ", if the new pods stay ready", p.Steady.Add(t.r.Spec.Deadlines.Steady)}
+	}
+	s := t.o.Tracks[Primary]
+	return Next{fmt.Sprintf("%s, when the %s has %d ready pods of the new template (now %s in all)", then, Primary, t.promoteNeed(s), counted(s)), at}
 }
 
 func (t *turn) nextGate() Next {

@@ -38,6 +38,7 @@ const (
 	ReasonGatePassed       Reason = "gatePassed"
 	ReasonGuardAlarm       Reason = "guardAlarm"
 	ReasonDraining         Reason = "draining"
+	ReasonPromoting        Reason = "promoting"
 	ReasonShrinking        Reason = "shrinking"
 	ReasonConfirming       Reason = "confirming"
 	ReasonCompleted        Reason = "completed"
@@ -82,6 +83,7 @@ func sentences() map[Reason]string {
 		ReasonGatePassed:       "The step passed on its evidence.",
 		ReasonGuardAlarm:       "The guard at full traffic rang, so the weights go back to where there is a control to compare with.",
 		ReasonDraining:         "The track without share finishes what it has in flight.",
+		ReasonPromoting:        "The primary takes the new version while it has no traffic.",
 		ReasonShrinking:        "The quiet track goes to the size it ends with.",
 		ReasonConfirming:       "Everything is checked once more before the end is said.",
 		ReasonCompleted:        "The traffic is where it was asked to be, and everything was confirmed.",

@@ -65,6 +65,15 @@ func (b Binding) Locks() []string {
 	return out
 }
 
+// Promotion is what became of the promote stage.
+type Promotion struct {
+	Images map[string]string `json:"images"`          // wanted, by container
+	Asked  time.Time         `json:"asked,omitzero"`  // the update was first to be written
+	To     *Template         `json:"to,omitempty"`    // the new template, once it was seen
+	Steady time.Time         `json:"steady,omitzero"` // rolled out and ready since
+	Done   time.Time         `json:"done,omitzero"`
+}
+
 // Step is one step of the present stage.
 type Step struct {
 	Share float64 `json:"share"`
@@ -84,6 +93,8 @@ const (
 
 // StepRecord is the evidence for one step; a step judged twice has two.
 type StepRecord struct {
+	// Stage is left out where the release has only one.
+	Stage    Stage             `json:"stage,omitempty"`
 	Share    float64           `json:"share"`
 	Started  time.Time         `json:"started"`
 	Written  time.Time         `json:"written,omitzero"`
@@ -147,6 +158,10 @@ type Retreat struct {
 	Again  int     `json:"again,omitempty"`
 	From   float64 `json:"from"`             // the suspect's share when it began
 	Reason string  `json:"reason,omitempty"` // a person's words
+	// Home is set while the traffic goes from the refuge to the restored primary,
+	// on which the release began; Stay when it is to be left on the refuge.
+	Home bool `json:"home,omitempty"`
+	Stay bool `json:"stay,omitempty"`
 }
 
 // Ending is a decided end.
@@ -219,7 +234,8 @@ type Release struct {
 	Verdict *analysis.Verdict `json:"verdict,omitempty"`
 	// Rate is the rate of new requests per second of each track, as last
 	// counted at a shown split: the drain judge's expectation.
-	Rate [2]float64 `json:"rate"`
+	Rate      [2]float64 `json:"rate"`
+	Promotion *Promotion `json:"promotion,omitempty"`
 	// Backs counts how often the guard at 100 sent the release back.
 	Backs int `json:"backs,omitempty"`
 

@@ -26,7 +26,7 @@ const minHop = 10
 // retreat begins the way back.
 func (t *turn) retreat(why Reason, ends Phase, mode Mode, words string) {
 	ref, ok := t.chooseRefuge()
-	if ends == Aborted && ref == t.r.Incoming() {
+	if ends == Aborted && ref == t.r.Incoming() && t.r.Stage != StagePromote {
 		ok = false // an abort never raises what it was to stop (I9)
 	}
 	if !ok {
@@ -46,10 +46,14 @@ func (t *turn) retreat(why Reason, ends Phase, mode Mode, words string) {
 		Reason:  words,
 	}
 	if ref == t.r.Incoming() {
-		t.r.Retreat.Suspect = t.r.Binding.Tracks[ref.Other()].Template.Hash
+		t.r.Retreat.Suspect = t.r.template(ref.Other()).Hash
 	}
 	t.enter(Retreating, why, t.r.Spec.Deadlines.Grow)
-	t.tell("Going back to the %s: %s", ref, why.Sentence())
+	if ref == t.r.Incoming() && t.r.Stage == StagePromote {
+		t.tell("Putting the %s back while the %s has the traffic: %s", ref.Other(), ref, why.Sentence())
+	} else {
+		t.tell("Going back to the %s: %s", ref, why.Sentence())
+	}
 	t.again = true
 }
 
@@ -58,6 +62,9 @@ func (t *turn) retreat(why Reason, ends Phase, mode Mode, words string) {
 // on its admitted template and has pods; else none.
 func (t *turn) chooseRefuge() (Track, bool) {
 	out, in := t.r.Outgoing(), t.r.Incoming()
+	if t.r.Stage == StagePromote {
+		return t.promoteRefuge(), true
+	}
 	if t.soundRefuge(out) {
 		return out, true
 	}
@@ -67,9 +74,23 @@ func (t *turn) chooseRefuge() (Track, bool) {
 	return out, false
 }
 
-// safetyBroken reports a suspect that breaks a safety limit right now.
+// promoteRefuge is the primary while nothing was written to it and the release
+// began there. Later the traffic stays on the canary until the primary is back on
+// its admitted template.
+func (t *turn) promoteRefuge() Track {
+	if p := t.r.Promotion; p.Asked.IsZero() && t.r.beganOnPrimary() && t.soundRefuge(Primary) {
+		return Primary
+	}
+	return Canary
+}
+
+// safetyBroken reports a suspect that breaks a safety limit right now. Once the
+// judged track was left, the limits are not about the way from there.
 func (t *turn) safetyBroken() bool {
 	v := t.o.Verdict
+	if re := t.r.Retreat; re != nil && (re.Home || t.r.Stage == StagePromote && re.Refuge == Canary) {
+		return false
+	}
 	return v.Ok() && v.Val.Reason == analysis.SafetyLimit
 }
 
@@ -80,12 +101,15 @@ func (t *turn) soundRefuge(tr Track) bool {
 	if s.UID != "" && s.UID != b.UID {
 		return false
 	}
-	return !s.Template.Ok() || s.Template.Val.Hash == b.Template.Hash
+	return !s.Template.Ok() || s.Template.Val.Hash == t.r.template(tr).Hash
 }
 
 // retreating grows the refuge, moves the weights and waits until that is shown.
 func (t *turn) retreating() {
 	re := t.r.Retreat
+	if re.Home && !t.fitForHome() {
+		return
+	}
 	s, goal := t.o.Tracks[re.Refuge], t.refugeTarget(100)
 	arrived := t.atTarget(goal) // by whatever hand
 	if !arrived && t.over() {
@@ -204,8 +228,9 @@ func (t *turn) retreatOver(s TrackState) {
 	}
 }
 
-// forced reports a retreat that gives share beyond ready pods.
-func (x *Retreat) forced() bool { return x.Forced || x.Mode == ModeForce }
+// forced reports a retreat that gives share beyond ready pods. The way from a
+// refuge that serves has no such haste.
+func (x *Retreat) forced() bool { return !x.Home && (x.Forced || x.Mode == ModeForce) }
 
 // force moves all share regardless of the refuge's pods.
 func (t *turn) force(s TrackState) {
@@ -224,8 +249,11 @@ func (t *turn) undoing() {
 	if !t.stillAway(tr) {
 		return
 	}
-	b, s := t.r.Binding.Tracks[tr], t.o.Tracks[tr]
-	if tr != t.r.Incoming() || b.UndoTo == nil {
+	b, s, back := t.r.Binding.Tracks[tr], t.o.Tracks[tr], t.r.undoTo(tr)
+	if back == nil {
+		if tr == t.r.Incoming() || t.r.Retreat.Home {
+			t.tell("The template of the %s was not changed by this release and is left: %s.", tr, templateName(b.Template))
+		}
 		t.enter(Shrinking, ReasonShrinking, t.r.Spec.Deadlines.Undo)
 		return
 	}
@@ -233,12 +261,11 @@ func (t *turn) undoing() {
 		t.undoOver(tr, "its template cannot be read")
 		return
 	}
+	t.suspectPromoted(s.Template.Val)
 	switch s.Template.Val.Hash {
-	case b.UndoTo.Hash:
+	case back.Hash:
 		if rolledOut(s) {
-			t.r.Retreat = t.r.Retreat.with(func(x *Retreat) { x.Undone = t.now })
-			t.tell("The %s is back on %s, with %d ready pods.", tr, templateName(*b.UndoTo), usable(s))
-			t.enter(Shrinking, ReasonShrinking, t.r.Spec.Deadlines.Undo)
+			t.undone(tr, *back)
 			return
 		}
 		what := "its pods cannot be seen"
@@ -255,11 +282,50 @@ func (t *turn) undoing() {
 			t.undoOver(tr, "the write did not succeed")
 			return
 		}
-		t.act(Undo{Track: tr, UID: b.UID, From: s.Template.Val, To: *b.UndoTo})
+		t.act(Undo{Track: tr, UID: b.UID, From: s.Template.Val, To: *back})
 	default:
-		t.r.Unverified = appendNew(t.r.Unverified, fmt.Sprintf("the template of the %s is %s, which is neither the suspect nor its predecessor; it was left", tr, s.Template.Val.Hash))
-		t.enter(Shrinking, ReasonShrinking, t.r.Spec.Deadlines.Undo)
+		t.notUndone(tr, s.Template.Val)
 	}
+}
+
+// suspectPromoted lets an undo be of the template that a promote made, when that
+// is seen only now.
+func (t *turn) suspectPromoted(live Template) {
+	p := t.r.Promotion
+	if p == nil || p.Asked.IsZero() || live.Hash == t.r.Retreat.Suspect || !p.carries(live, t.r.Binding.Tracks[Primary].Template) {
+		return
+	}
+	t.r.Retreat = t.r.Retreat.with(func(x *Retreat) { x.Suspect = live.Hash })
+	t.r.Promotion = p.with(func(x *Promotion) { x.To = &live })
+	t.save = true
+}
+
+// undone goes on from a track that is back on its template: home, where the
+// release began on it, else to the last size.
+func (t *turn) undone(tr Track, back Template) {
+	if t.r.Retreat.Suspect == back.Hash {
+		t.tell("The %s still has %s, so nothing is to be undone.", tr, templateName(back))
+	} else {
+		t.r.Retreat = t.r.Retreat.with(func(x *Retreat) { x.Undone = t.now })
+		t.tell("The %s is back on %s, with %d ready pods.", tr, templateName(back), usable(t.o.Tracks[tr]))
+	}
+	if t.toGoHome() {
+		t.goHome()
+		return
+	}
+	t.enter(Shrinking, ReasonShrinking, t.r.Spec.Deadlines.Undo)
+}
+
+// notUndone leaves a template that somebody else has made. Traffic does not go
+// home to it.
+func (t *turn) notUndone(tr Track, live Template) {
+	what := fmt.Sprintf("the template of the %s is %s, which is neither the suspect nor its predecessor; it was left", tr, live.Hash)
+	if t.toGoHome() {
+		t.fail(ReasonUndoSkipped, "The traffic stays on the %s, as %s.", tr.Other(), what)
+		return
+	}
+	t.r.Unverified = appendNew(t.r.Unverified, what)
+	t.enter(Shrinking, ReasonShrinking, t.r.Spec.Deadlines.Undo)
 }
 
 func (t *turn) undoOver(tr Track, what string) {
@@ -281,11 +347,19 @@ func (t *turn) refusedUndo() string {
 func (t *turn) retreatStory() string {
 	re := t.r.Retreat
 	s := fmt.Sprintf("All traffic is back on the %s, %s after the decision", re.Refuge, re.Shown.Sub(re.Began).Round(100*time.Millisecond))
+	if t.r.Stage == StagePromote && re.Refuge == Canary {
+		s = fmt.Sprintf("All traffic stayed on the %s", re.Refuge)
+	}
 	if t.r.Drain != nil {
 		s += fmt.Sprintf("; the %s was %s", re.Refuge.Other(), drainWord(t.r.Drain.Status))
 	}
 	if !re.Undone.IsZero() {
-		s += " and undone to " + templateName(*t.r.Binding.Tracks[re.Refuge.Other()].UndoTo)
+		if re.Home {
+			s += fmt.Sprintf(", and the %s", Primary)
+		} else {
+			s += " and"
+		}
+		s += " undone to " + templateName(*t.r.undoTo(Primary))
 	}
 	return s + "."
 }

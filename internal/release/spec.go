@@ -63,7 +63,21 @@ type Deadlines struct {
 	Undo      time.Duration `json:"undo"`
 	Confirm   time.Duration `json:"confirm"`
 	Exposure  time.Duration `json:"exposure"` // a suspect's longest share without a pass
+	// Promote is the longest that a promote may take, Steady how long its pods
+	// must have been ready.
+	Promote time.Duration `json:"promote,omitempty"`
+	Steady  time.Duration `json:"steady,omitempty"`
 }
+
+// The ways through the stages, and what a promote takes over from the canary.
+// Only the first of each is served.
+const (
+	PlanLeapfrog = "leapfrog"
+	PlanLean     = "lean"
+	CopyImages   = "images"
+	CopyPodSpec  = "podSpec"
+	CopyExternal = "external"
+)
 
 // Allow is a risk that a request accepts by name.
 type Allow string
@@ -98,7 +112,9 @@ type Spec struct {
 	Tracks      [2]TrackSpec      `json:"tracks"`
 	EndReplicas int               `json:"endReplicas"` // the canary's size at the end
 	Stages      []Stage           `json:"stages"`
-	Steps       []float64         `json:"steps"` // percents, rising
+	Plan        string            `json:"plan,omitempty"` // leapfrog
+	Copy        string            `json:"copy,omitempty"` // what a promote takes over: images
+	Steps       []float64         `json:"steps"`          // percents, rising
 	Shrink      Shrink            `json:"shrink"`
 	Size        Size              `json:"size"`
 	Gate        analysis.Settings `json:"gate"`

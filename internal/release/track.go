@@ -55,9 +55,10 @@ const (
 	StageShift   Stage = "shift"
 )
 
-// Incoming returns the track that gains share in the stage.
+// Incoming returns the track that gains share in the stage. In the promote stage
+// none does, and it is the track that has everything: the canary.
 func (s Stage) Incoming() Track {
-	if s == StageCanary {
+	if s == StageCanary || s == StagePromote {
 		return Canary
 	}
 	return Primary

@@ -171,6 +171,7 @@ func (s *script) turn() string {
 
 // do changes a fact. The verbs:
 //
+//	stages A,B,C       before the first turn; without shift alone, the primary is on v1
 //	preset NAME | shrink NAME | steps A,B,C | end-replicas N | share N | exposure D   before the first turn
 //	begin              the request is accepted
 //	after D            time passes
@@ -178,6 +179,7 @@ func (s *script) turn() string {
 //	weights P/C        the route declares another split
 //	pods TRACK N       the track has N pods, all ready
 //	ready TRACK N      N of the track's pods are ready
+//	stale TRACK N      N of the track's pods have an older template
 //	template TRACK H   the track's template changes
 //	trouble TRACK KIND REASON
 //	shown yes|no|unknown, accepted yes|refused|unknown
@@ -199,6 +201,8 @@ func (s *script) do(w []string) error {
 		return ""
 	}
 	switch w[0] {
+	case "stages":
+		s.stages(strings.Split(arg(1), ","))
 	case "preset", "shrink", "steps", "end-replicas", "share", "allow", "exposure":
 		return s.set(w[0], arg(1))
 	case "begin":
@@ -273,6 +277,8 @@ func (s *script) track(verb, name, a, b string) error {
 		s.pods(t, n)
 	case "ready":
 		tr.Ready, tr.Endpoints = Known(n, s.o.Now), Known(n, s.o.Now)
+	case "stale":
+		tr.Stale = Known(n, s.o.Now)
 	case "template":
 		tr.Template = Known(Template{Hash: a}, s.o.Now)
 	case "trouble":
@@ -329,6 +335,24 @@ func (s *script) set(what, v string) error {
 	return nil
 }
 
+// stages sets the world up for other stages than shift alone.
+func (s *script) stages(names []string) {
+	s.spec.Stages = nil
+	for _, n := range names {
+		s.spec.Stages = append(s.spec.Stages, Stage(n))
+	}
+	if s.spec.Stages[0] == StageShift {
+		return
+	}
+	tr := &s.o.Tracks[Primary]
+	v1 := tr.History[1]
+	tr.Template, tr.History = Known(v1, s.start), []Template{v1}
+	if s.spec.Stages[0] == StageCanary {
+		s.o.Routes[0].Split = Known([]Pair{{100, 0}}, s.start)
+		s.pods(Canary, 0)
+	}
+}
+
 func (s *script) apply() {
 	for _, a := range s.last.Actions {
 		switch a := a.(type) {
@@ -337,6 +361,10 @@ func (s *script) apply() {
 			s.o.Shown = Fact[analysis.Shown]{}
 		case Scale:
 			s.pods(a.Track, a.Replicas)
+		case Promote:
+			tpl := Template{Hash: "p2", Images: a.Images}
+			s.o.Tracks[a.Track].Template = Known(tpl, s.o.Now)
+			s.o.Tracks[a.Track].History = []Template{tpl, a.From}
 		case Undo:
 			s.o.Tracks[a.Track].Template = Known(a.To, s.o.Now)
 		case Mark:

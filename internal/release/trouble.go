@@ -178,7 +178,7 @@ func (t *turn) resume(say string) {
 		t.r.Shown, t.r.ShownBy, t.r.Declared, t.r.Accepted = time.Time{}, "", t.now, time.Time{}
 		t.r.Drained, t.r.Drain = nil, nil
 		if t.r.Step.Started.IsZero() {
-			t.r.Step = StepRecord{Share: t.r.Target, Started: t.now}
+			t.r.Step = t.newStep(t.r.Target)
 		}
 		from = Settling
 	}
@@ -203,7 +203,7 @@ func (t *turn) cleared(h *Hold) bool {
 	case ClassCapacity, ClassWorkloadRetryable, ClassWorkloadTerminal:
 		return t.capacityBack(h)
 	case ClassTimeout:
-		return h.From == Settling && t.shownBy() == ShownByData || h.From == Growing && t.capacityBack(h) ||
+		return h.From == Settling && t.shownBy() == ShownByData || (h.From == Growing || h.From == Promoting) && t.capacityBack(h) ||
 			h.From == Shifting && t.atTarget(t.r.Target)
 	case ClassContested:
 		// What was shown before is as good, while the target is being written.
@@ -230,7 +230,10 @@ func (t *turn) capacityBack(h *Hold) bool {
 		return !short
 	case Retreating:
 		return usable(t.o.Tracks[t.r.Retreat.Refuge]) >= t.r.need(100) || t.atTarget(t.refugeTarget(100))
-	case Pending, Preflight, Settling, Gating, Promoting, Draining, Shrinking, Confirming,
+	case Promoting:
+		p, s := t.r.Promotion, t.o.Tracks[Primary]
+		return p.To != nil && s.Template.Ok() && s.Template.Val.Hash == p.To.Hash && t.steady(s)
+	case Pending, Preflight, Settling, Gating, Draining, Shrinking, Confirming,
 		Undoing, Held, Succeeded, RolledBack, Aborted, Rejected, Failed:
 	}
 	return false

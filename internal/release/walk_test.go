@@ -22,18 +22,26 @@ var (
 // stale effects, crashes, foreign hands and outages, and checks the invariants
 // of DESIGN.md after every effect.
 func TestWalk(t *testing.T) {
-	ends := map[Phase]int{}
-	seen := map[[2]Phase]int{}
+	ends, byStages := map[Phase]int{}, map[string]map[Phase]int{}
+	homes, seen := 0, map[[2]Phase]int{}
 	for w := range walkAll(uint64(*walkN)) {
 		if len(w.broken) > 0 {
 			t.Errorf("seed %d (%+v):\n%v\nstory:\n%s", w.seed, w.faults, w.broken, w.story())
 		}
 		ends[w.r.Phase]++
+		stages := fmt.Sprint(w.r.Spec.Stages)
+		if byStages[stages] == nil {
+			byStages[stages] = map[Phase]int{}
+		}
+		byStages[stages][w.r.Phase]++
+		if w.r.Retreat != nil && w.r.Retreat.Home {
+			homes++
+		}
 		for k, n := range w.seenPhases {
 			seen[k] += n
 		}
 	}
-	t.Logf("%d releases from seed %d: %v", *walkN, *walkSeed, ends)
+	t.Logf("%d releases from seed %d: %v, by stages %v, %d by the way home", *walkN, *walkSeed, ends, byStages, homes)
 	if *walkN < 1000 {
 		return
 	}
@@ -41,6 +49,14 @@ func TestWalk(t *testing.T) {
 		if ends[p] == 0 {
 			t.Errorf("no walk ended %s: the worlds have lost their variety", p)
 		}
+	}
+	for stages, got := range byStages {
+		if got[Succeeded] == 0 || got[RolledBack] == 0 || got[Aborted] == 0 {
+			t.Errorf("stages %s ended %v: the worlds have lost their variety", stages, got)
+		}
+	}
+	if homes == 0 {
+		t.Error("no walk went home to the primary")
 	}
 	checkTransitions(t, seen)
 }
@@ -79,7 +95,7 @@ func walkAll(n uint64) <-chan *world {
 
 // maxSim bounds the simulated life of one release (I13): the sum of its
 // deadlines, with its retries, holds, outages and restarts.
-const maxSim = 45 * time.Minute
+const maxSim = 90 * time.Minute
 
 func (w *world) run() {
 	r := w.r
@@ -91,6 +107,7 @@ func (w *world) run() {
 		}
 		w.tick()
 		o := w.look()
+		w.failed = nil
 		o = w.judge(r, o)
 		d := Decide(r, o)
 		w.note(r.Phase, d.Next.Phase)
@@ -208,6 +225,8 @@ func (w *world) apply(r Release, a Action) {
 		w.applyShare(r, a)
 	case Scale:
 		w.applyScale(r, a)
+	case Promote:
+		w.applyPromote(r, a)
 	case Undo:
 		if w.tracks[a.Track].template.Hash != a.From.Hash {
 			return
@@ -250,6 +269,9 @@ func (w *world) applyShare(r Release, a SetShare) {
 			w.check(forced || enough || gain <= room+1, "I2: %s gets %g with %d ready of %d", t, gain, w.tracks[t].ready, r.Binding.Full)
 		}
 	}
+	if r.Retreat != nil && r.Retreat.Home {
+		w.check(w.tracks[Primary].template.Hash == "p-v1", "I6: the way home is to %s", w.tracks[Primary].template.Hash)
+	}
 	if r.Retreat != nil {
 		sus := r.Retreat.Refuge.Other()
 		w.check(a.To[0].Share(sus) <= a.From[0].Share(sus), "I6: the suspect rises from %g to %g in a retreat", a.From[0].Share(sus), a.To[0].Share(sus))
@@ -267,7 +289,7 @@ func (w *world) checkPass(r Release, from float64) {
 	if r.Passed == 0 && r.StepIx == 0 {
 		return
 	}
-	at, ok := w.passed[r.Plan[max(r.StepIx-1, 0)].Share]
+	at, ok := w.passed[passKey{r.Stage, r.Plan[max(r.StepIx-1, 0)].Share}]
 	w.check(ok && !at.IsZero(), "I5: raised from %g to %g without a pass for %g", from, r.Target, r.Plan[max(r.StepIx-1, 0)].Share)
 }
 
@@ -280,6 +302,9 @@ func (w *world) applyScale(r Release, a Scale) {
 		}
 		if r.ShownBy != ShownBySettle {
 			w.check(a.Replicas >= r.need(share), "I3: %s to %d while it serves or may serve %g", a.Track, a.Replicas, share)
+		}
+		if r.Stage != StageShift && r.Retreat == nil {
+			w.check(a.Track == Canary, "I3: the %s is made smaller in stage %s", a.Track, r.Stage)
 		}
 		if a.Replicas == 0 {
 			w.check(r.Drained != nil && *r.Drained == a.Track, "I4: %s to 0 without a recorded drain", a.Track)
@@ -305,10 +330,9 @@ func (w *world) settleEnd(r Release) {
 	calm := w.faults.foreign == 0 && w.faults.template == 0 && w.faults.stale == 0
 	switch r.Phase {
 	case Succeeded:
-		w.check(!calm || w.allAt(100), "succeeded at %v", w.routes)
-		w.check(w.faults.badFrom == 0 || w.faults.badFrom > 100, "a bad release succeeded")
+		w.checkSuccess(r, calm)
 	case RolledBack:
-		w.check(!calm || w.r.Retreat.Refuge != Canary || w.allAt(0), "rolled back at %v", w.routes)
+		w.checkBack(r, calm)
 		w.check(!calm || !r.Retreat.Undone.IsZero() == w.undoApplied, "undone is %v, applied %v", r.Retreat.Undone, w.undoApplied)
 	case Failed:
 		w.check(r.NeedsHuman, "failed without needing a person")
@@ -316,6 +340,10 @@ func (w *world) settleEnd(r Release) {
 	case Rejected:
 		w.check(len(w.routes[0].changes) == 1 || !calm, "rejected, but the weights were touched")
 	case Aborted:
+		w.check(!r.rollsOut() || r.Retreat != nil, "a rollout is left running")
+		if r.Retreat != nil {
+			w.checkBack(r, calm)
+		}
 	default:
 		w.breaks("ended as %s", r.Phase)
 	}
@@ -358,4 +386,52 @@ func sameDecision(a, b Decision) bool {
 	x, err1 := json.Marshal(a.Actions)
 	y, err2 := json.Marshal(b.Actions)
 	return err1 == nil && err2 == nil && string(x) == string(y) && a.Next.Phase == b.Next.Phase && a.Wake.Equal(b.Wake) && a.Say == b.Say
+}
+
+// applyPromote gives the primary its new template, as the port would.
+func (w *world) applyPromote(r Release, a Promote) {
+	tr := &w.tracks[a.Track]
+	w.check(a.Track == Primary && r.Retreat == nil, "a promote of the %s, or in a retreat", a.Track)
+	w.check(!w.abortSaid, "I9: a promote after an abort")
+	w.check(w.served(a.Track) == 0 || r.ShownBy == ShownBySettle, "I4: promote of %s while it serves %g", a.Track, w.served(a.Track))
+	w.check(r.Drained != nil && r.Drain != nil, "I4: promote of %s without a recorded drain", a.Track)
+	w.check(tr.inflight == 0 || r.Drain == nil || r.Drain.Status != "drained", "I4: promote of %s with %d requests in flight", a.Track, tr.inflight)
+	switch {
+	case w.faults.refuse:
+		w.failed = []ActionError{{Kind: a.Kind(), Err: ErrKindRefused, Text: "denied by a webhook", At: w.now}}
+	case tr.template.Hash == a.From.Hash:
+		w.setTemplate(a.Track, Template{Hash: "p-v2", Images: a.Images})
+	}
+}
+
+// checkSuccess wants the end that the stages were to lead to.
+func (w *world) checkSuccess(r Release, calm bool) {
+	last, want, hash := r.Spec.Stages[len(r.Spec.Stages)-1], 0.0, "p-v1"
+	if last == StageShift {
+		want = 100
+	}
+	if last != StageCanary {
+		hash = "p-v2"
+	}
+	w.check(!calm || w.allAt(want), "succeeded at %v", w.routes)
+	w.check(!calm || w.tracks[Primary].template.Hash == hash, "succeeded with the primary on %s", w.tracks[Primary].template.Hash)
+	gated := slices.ContainsFunc(r.Spec.Stages, func(s Stage) bool { return s != StagePromote && s.Incoming() == w.faults.badTrack })
+	w.check(!gated || w.faults.badFrom == 0 || w.faults.badFrom > 100, "a bad release succeeded")
+	w.check(!calm || last == StageShift || w.tracks[Primary].desired == r.Binding.Tracks[Primary].Replicas, "the primary has not its size any more: %d", w.tracks[Primary].desired)
+}
+
+// checkBack wants the traffic on the refuge. That is the primary as it was, where
+// the release began there.
+func (w *world) checkBack(r Release, calm bool) {
+	re := r.Retreat
+	if !calm {
+		return
+	}
+	w.check(re.Refuge != Canary || w.allAt(0), "rolled back at %v", w.routes)
+	if r.runs(StagePromote) {
+		w.check(w.tracks[Primary].template.Hash == "p-v1", "rolled back with the primary on %s", w.tracks[Primary].template.Hash)
+	}
+	if r.beganOnPrimary() && !re.Stay {
+		w.check(re.Refuge == Primary && w.allAt(100), "it began on the primary and ended with it on %v", w.routes)
+	}
 }

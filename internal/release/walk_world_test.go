@@ -28,12 +28,19 @@ type world struct {
 	lostUntil   time.Time // telemetry
 	apiUntil    time.Time // API server
 	abortSaid   bool      // an abort was consumed
-	passed      map[float64]time.Time
+	passed      map[passKey]time.Time
+	failed      []ActionError // of the last turn
 	broken      []string
 	stale       *Observation
 	seenPhases  map[[2]Phase]int
 	undoApplied bool
 	fenced      bool // another installation has taken a route
+}
+
+// passKey names a step of a stage.
+type passKey struct {
+	stage Stage
+	share float64
 }
 
 type simRoute struct {
@@ -71,7 +78,10 @@ type faults struct {
 	safety      bool
 	noTraffic   float64 // from this share on
 	lag         time.Duration
-	stuckPods   bool // the incoming track never gets its last pod ready
+	badTrack    Track  // whose v2 is bad
+	stuckHash   string // a template whose last pod never gets ready
+	stuckKind   TroubleKind
+	refuse      bool // the promote
 	refuseWrite bool
 	guardAt100  int // how often the guard rings
 	deaf        bool
@@ -80,37 +90,89 @@ type faults struct {
 	foreign, template, abort, podLoss, outage, api float64
 }
 
-func newWorld(seed uint64) *world {
+func newWorld(seed uint64, of ...Stage) *world {
 	rng := rand.New(rand.NewPCG(seed, 17))
-	w := &world{seed: seed, rng: rng, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), epoch: 1, passed: map[float64]time.Time{}, seenPhases: map[[2]Phase]int{}}
+	w := &world{seed: seed, rng: rng, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), epoch: 1, passed: map[passKey]time.Time{}, seenPhases: map[[2]Phase]int{}}
 	w.faults = pickFaults(rng)
 	spec := pickSpec(rng)
+	stages := pickStages(rng)
+	if len(of) > 0 {
+		stages = of
+	}
+	spec.Stages = stages
+	w.faults = w.faults.of(stages, rng)
 	replicas := [2]int{1 + rng.IntN(6), 1 + rng.IntN(6)}
-	present := []float64{0, 0, 0, 0, 25, 40}[rng.IntN(6)]
+	present := []float64{0, 0, 0, 0, 25, 40}[rng.IntN(6)] // of the incoming track
 	b := Binding{Key: Key{"shop", "r1"}, Full: max(replicas[0], replicas[1]), Scrape: time.Second}
+	onPrimary := present
+	switch stages[0] {
+	case StageCanary:
+		onPrimary, b.Full = 100-present, replicas[Primary]
+		if present == 0 {
+			replicas[Canary] = rng.IntN(4)
+		}
+	case StagePromote:
+		onPrimary, b.Full = 0, replicas[Canary]
+	case StageShift:
+	}
 	spec.Routes = nil
 	for i := range 1 + rng.IntN(2) {
-		p := Pair{Primary: 0, Canary: []int32{100, 100, 80, 1000}[rng.IntN(4)]}.At(Primary, present)
+		p := Pair{Primary: 0, Canary: []int32{100, 100, 80, 1000}[rng.IntN(4)]}.At(Primary, onPrimary)
 		ref := RouteRef{Kind: "HTTPRoute", Namespace: "shop", Name: fmt.Sprintf("route%d", i)}
 		spec.Routes = append(spec.Routes, ref)
 		w.routes = append(w.routes, simRoute{uid: "u" + ref.Name, split: []Pair{p}, changes: []simChange{{[]Pair{p}, w.now}}})
 		b.Routes = append(b.Routes, BoundRoute{Ref: ref, UID: "u" + ref.Name, Split: []Pair{p}, Accepted: AcceptedYes})
 	}
-	v1 := Template{Hash: "p-v1", Images: map[string]string{"app": "app:v1"}}
-	for t := Primary; t <= Canary; t++ {
-		tpl := Template{Hash: t.String()[:1] + "-v2", Images: map[string]string{"app": "app:v2"}}
-		w.tracks[t] = simTrack{uid: "d" + t.String(), desired: replicas[t], ready: replicas[t], template: tpl, history: []Template{tpl}}
-		b.Tracks[t] = BoundTrack{Namespace: "shop", Deployment: t.String(), UID: "d" + t.String(), Replicas: replicas[t], Template: tpl, Service: t.String()}
-	}
-	w.tracks[Primary].history = append(w.tracks[Primary].history, v1)
-	b.Tracks[Primary].UndoTo = &v1
+	w.settle(&b, replicas, stages[0])
 	w.r = New(b.Key, "uid", spec, b, "walk", w.now)
 	return w
 }
 
+func pickStages(rng *rand.Rand) []Stage {
+	return [][]Stage{
+		{StageShift}, {StageShift}, {StageShift}, {StageCanary}, {StagePromote}, {StageCanary, StagePromote}, {StagePromote, StageShift},
+		{StageCanary, StagePromote, StageShift}, {StageCanary, StagePromote, StageShift}, {StageCanary, StagePromote, StageShift},
+	}[rng.IntN(10)]
+}
+
+// settle gives the tracks their templates: v2 on the canary, and on the primary
+// too where the release only shifts.
+func (w *world) settle(b *Binding, replicas [2]int, first Stage) {
+	v1 := Template{Hash: "p-v1", Images: map[string]string{"app": "app:v1"}}
+	older := Template{Hash: "c-v0", Images: map[string]string{"app": "app:v0"}}
+	for t := Primary; t <= Canary; t++ {
+		tpl := Template{Hash: t.String()[:1] + "-v2", Images: map[string]string{"app": "app:v2"}}
+		if t == Primary && first != StageShift {
+			tpl = v1
+		}
+		w.tracks[t] = simTrack{uid: "d" + t.String(), desired: replicas[t], ready: replicas[t], template: tpl, history: []Template{tpl}}
+		b.Tracks[t] = BoundTrack{Namespace: "shop", Deployment: t.String(), UID: "d" + t.String(), Replicas: replicas[t], Template: tpl, Service: t.String()}
+	}
+	w.tracks[Canary].history = append(w.tracks[Canary].history, older)
+	b.Tracks[Canary].UndoTo = &older
+	if first == StageShift {
+		w.tracks[Primary].history = append(w.tracks[Primary].history, v1)
+		b.Tracks[Primary].UndoTo = &v1
+	}
+}
+
+// of fits the faults to the stages: what is bad is what a stage exposes.
+func (f faults) of(stages []Stage, rng *rand.Rand) faults {
+	in := stages[rng.IntN(len(stages))].Incoming()
+	if stages[0] == StagePromote {
+		in = Primary
+	}
+	f.badTrack = in
+	if f.stuckHash != "" {
+		f.stuckHash = in.String()[:1] + "-v2"
+		f.stuckKind = []TroubleKind{"", TroubleTerminal, TroubleRetryable}[rng.IntN(3)]
+	}
+	f.refuse = rng.IntN(20) == 0
+	return f
+}
+
 func pickSpec(rng *rand.Rand) Spec {
 	s := Spec{
-		Stages: []Stage{StageShift},
 		Steps:  [][]float64{{10, 25, 50, 100}, {10, 25, 50, 100}, {50, 100}, {1, 5, 20, 60, 100}}[rng.IntN(4)],
 		Shrink: []Shrink{ShrinkBehind, ShrinkAfterShown, ShrinkAtEnd}[rng.IntN(3)],
 		Size:   Size{Headroom: 1 + 0.3*rng.Float64(), MinReplicas: 1 + rng.IntN(2)},
@@ -120,7 +182,7 @@ func pickSpec(rng *rand.Rand) Spec {
 		Deadlines: Deadlines{
 			Preflight: 20 * time.Second, Grow: 30 * time.Second, Settle: 8 * time.Second, Shown: 30 * time.Second,
 			Write: 15 * time.Second, Drain: 40 * time.Second, Request: 10 * time.Second, Undo: 60 * time.Second,
-			Confirm: 30 * time.Second, Exposure: 5 * time.Minute,
+			Confirm: 30 * time.Second, Exposure: 5 * time.Minute, Promote: 40 * time.Second, Steady: 5 * time.Second,
 		},
 	}
 	s = s.WithDefaults()
@@ -140,7 +202,10 @@ func pickFaults(rng *rand.Rand) faults {
 	if some(0.1) {
 		f.noTraffic = at
 	}
-	f.stuckPods, f.refuseWrite, f.deaf = some(0.05), some(0.03), some(0.05)
+	if some(0.05) {
+		f.stuckHash = "p-v2"
+	}
+	f.refuseWrite, f.deaf = some(0.03), some(0.05)
 	if some(0.15) {
 		f.guardAt100 = 1 + rng.IntN(2)
 	}
@@ -197,11 +262,11 @@ func (w *world) tick() {
 	for t := range w.tracks {
 		tr := &w.tracks[t]
 		if !tr.readyAt.After(w.now) {
-			ready := tr.desired
-			if w.faults.stuckPods && Track(t) == Primary && tr.template.Hash == "p-v2" {
-				ready = min(ready, max(0, tr.desired-1))
+			tr.ready, tr.stale = tr.desired, 0
+			if w.faults.stuckHash == tr.template.Hash {
+				tr.ready = max(0, tr.desired-1)
+				tr.stale = min(tr.desired, w.oldPods(Track(t)))
 			}
-			tr.ready, tr.stale = ready, 0
 		}
 		if !tr.leftAt.After(w.now) {
 			tr.leaving = 0
@@ -221,8 +286,16 @@ func (w *world) tick() {
 	w.accidents()
 }
 
+// oldPods is how many pods of the template before a stuck rollout keeps.
+func (w *world) oldPods(t Track) int {
+	if t == Primary && w.r.Spec.Stages[0] != StageShift {
+		return 1
+	}
+	return 0
+}
+
 func (w *world) quiet() bool {
-	return w.faults.noTraffic > 0 && w.served(Primary) >= w.faults.noTraffic
+	return w.faults.noTraffic > 0 && w.served(w.r.Incoming()) >= w.faults.noTraffic
 }
 
 func (w *world) accidents() {
@@ -267,7 +340,7 @@ func (w *world) setTemplate(t Track, to Template) {
 
 // observe looks at the world as ports and judges would.
 func (w *world) observe() Observation {
-	o := Observation{Now: w.now, Epoch: w.epoch, Inbox: slices.Clone(w.inbox)}
+	o := Observation{Now: w.now, Epoch: w.epoch, Inbox: slices.Clone(w.inbox), Failed: w.failed}
 	api := !w.apiUntil.After(w.now)
 	if !api {
 		o.Unreachable = "the API server is away"
@@ -291,6 +364,9 @@ func (w *world) observe() Observation {
 				UID: tr.uid, Desired: Known(tr.desired, w.now), Ready: Known(tr.ready, w.now), Endpoints: Known(tr.ready, w.now),
 				Leaving: Known(tr.leaving, w.now), Stale: Known(tr.stale, w.now), Floor: Known(-1, w.now),
 				Template: Known(tr.template, w.now), History: slices.Clone(tr.history),
+			}
+			if w.faults.stuckHash == tr.template.Hash && w.faults.stuckKind != "" && tr.desired > 0 {
+				o.Tracks[t].Trouble = []Trouble{{Kind: w.faults.stuckKind, Reason: "CrashLoopBackOff", Template: tr.template.Hash}}
 			}
 		}
 	}
@@ -328,7 +404,7 @@ func (w *world) verdict(r Release, lost bool) analysis.Verdict {
 	}
 	v.Elapsed = w.now.Sub(since)
 	v.Left = max(0, r.Spec.Gate.MaxWindow-v.Elapsed)
-	share := w.served(Primary)
+	share, bad := w.served(r.Incoming()), w.bad(r)
 	set := func(o analysis.Outcome, why analysis.Reason) analysis.Verdict {
 		v.Outcome, v.Reason = o, why
 		return v
@@ -339,7 +415,8 @@ func (w *world) verdict(r Release, lost bool) analysis.Verdict {
 		return set(analysis.Inconclusive, analysis.TelemetryUnavailable)
 	case lost:
 		return set(analysis.Inconclusive, analysis.TelemetryGap)
-	case w.faults.badFrom > 0 && share >= w.faults.badFrom && !w.quiet() && w.rng.Float64() < 0.3:
+	case r.Stage == StagePromote && r.Spec.Stages[0] == StagePromote: // no step was begun
+	case bad && share >= w.faults.badFrom && !w.quiet() && w.rng.Float64() < 0.3:
 		if w.faults.safety {
 			return set(analysis.Fail, analysis.SafetyLimit)
 		}
@@ -353,18 +430,21 @@ func (w *world) verdict(r Release, lost bool) analysis.Verdict {
 		return set(analysis.Inconclusive, analysis.WindowExhausted)
 	case w.quiet():
 		return set(analysis.Inconclusive, analysis.InsufficientRequests)
-	case v.Elapsed >= r.Spec.Gate.Soak && v.Elapsed > 0 && w.faults.badFrom == 0:
+	case v.Elapsed >= r.Spec.Gate.Soak && v.Elapsed > 0 && !bad:
 		why := analysis.Certified
 		if r.Target == 100 {
 			why = analysis.SoakClean
 		}
-		w.passed[r.Target] = w.now
+		w.passed[passKey{r.Stage, r.Target}] = w.now
 		return set(analysis.Pass, why)
 	case v.Left == 0:
 		return set(analysis.Inconclusive, analysis.WindowExhausted)
 	}
 	return v
 }
+
+// bad reports a stage whose incoming track is the bad one.
+func (w *world) bad(r Release) bool { return w.faults.badFrom > 0 && w.faults.badTrack == r.Incoming() }
 
 func (w *world) drainState(r Release, t Track, lost bool) drain.State {
 	s := drain.State{Status: drain.Draining, Source: drain.SourceApp, Since: r.Shown, At: w.now, Took: w.now.Sub(r.Shown)}

@@ -24,13 +24,15 @@ func reasonOf(p Phase) Reason {
 		return ReasonGathering
 	case Draining:
 		return ReasonDraining
+	case Promoting:
+		return ReasonPromoting
 	case Shrinking:
 		return ReasonShrinking
 	case Confirming:
 		return ReasonConfirming
 	case Undoing:
 		return ReasonUndoing
-	case Retreating, Promoting, Held, Succeeded, RolledBack, Aborted, Rejected, Failed:
+	case Retreating, Held, Succeeded, RolledBack, Aborted, Rejected, Failed:
 	}
 	return ReasonCompleted
 }
@@ -41,8 +43,10 @@ func (t *turn) budgetOf(p Phase) time.Duration {
 	switch p {
 	case Pending, Preflight:
 		return d.Preflight
-	case Growing, Retreating, Promoting:
+	case Growing, Retreating:
 		return d.Grow
+	case Promoting:
+		return d.Promote
 	case Shifting:
 		return d.Write
 	case Settling:

@@ -124,6 +124,30 @@ func (w *Workloads) SetTemplate(ctx context.Context, a release.SetTemplate) erro
 	})
 }
 
+// Promote gives the containers of a Deployment other images; a rolling update
+// follows. A template that has them means done, one that is not From is a conflict.
+func (w *Workloads) Promote(ctx context.Context, a release.Promote) error {
+	return w.change(ctx, a, a.Track, a.UID, func(d *deployment) error {
+		image, ok := a.Images[container]
+		if !ok || len(a.Images) != 1 {
+			return fmt.Errorf("%w: the Deployment has the one container %q", release.ErrRefused, container)
+		}
+		live := d.live()
+		switch {
+		case live.template.Image == image:
+			return nil
+		case live.hash != a.From.Hash:
+			return fmt.Errorf("%w: the live template is %s", release.ErrConflict, live.hash)
+		}
+		d.template = podTemplate{Labels: live.template.Labels, Image: image}
+		return nil
+	})
+}
+
+// Promotable finds nothing against a promote: images and labels are all that the
+// templates here consist of, and every revision is kept.
+func (w *Workloads) Promotable(ctx context.Context, _ release.Binding) error { return answer(ctx) }
+
 // SetFloor answers ErrNotFound: nothing here has an autoscaler.
 func (w *Workloads) SetFloor(ctx context.Context, a release.SetFloor) error {
 	return w.change(ctx, a, a.Track, a.UID, func(*deployment) error {

@@ -458,15 +458,18 @@ func (s *Server) abortEnded(r release.Release) (*abortOutput, error) {
 
 // recipe says what to do instead of aborting a release that has ended.
 func recipe(r release.Release) []string {
-	back := r.Spec.Tracks[r.Incoming()].Deployment
-	ns := r.Binding.Tracks[r.Incoming()].Namespace
+	b := r.Binding.Tracks[release.Primary] // whose template a release may change
+	back, ns := r.Spec.Tracks[release.Primary].Deployment, b.Namespace
 	if ns == "" {
 		ns = r.Key.Namespace
 	}
 	switch r.Phase {
 	case release.Succeeded:
+		if !slices.Contains(r.Spec.Stages, release.StageShift) {
+			return []string{"To go back, give the primary its weights in the route again: it still has the pods for all of the traffic."}
+		}
 		out := []string{"To go back, release the old version the same safe way: put it on the canary Deployment and POST a new release."}
-		if u := r.Binding.Tracks[r.Incoming()].UndoTo; u != nil {
+		if u := b.UndoTo; u != nil {
 			out = append(out, fmt.Sprintf("In an emergency: kubectl -n %s rollout undo deployment/%s --to-revision=%d (the template before this release).", ns, back, u.Revision))
 		}
 		return out

@@ -64,15 +64,19 @@ func newStairs(r api.Release, now time.Time) *stairs {
 // changes lists when each share was declared and when it was shown.
 func changes(r api.Release) (declared, shown []point) {
 	for _, st := range r.Steps {
+		share := st.Share
+		if st.Stage != "" && (st.Stage == "shift") != (r.Status.Stage == "shift") {
+			share = 100 - share // the other track gained in that stage
+		}
 		when := st.Declared
 		if when == nil {
 			when = st.Written
 		}
 		if when != nil {
-			declared = append(declared, point{*when, st.Share})
+			declared = append(declared, point{*when, share})
 		}
 		if st.Shown != nil {
-			shown = append(shown, point{*st.Shown, st.Share})
+			shown = append(shown, point{*st.Shown, share})
 		}
 	}
 	if ret := r.Status.Retreat; ret != nil {

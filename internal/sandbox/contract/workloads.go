@@ -2,6 +2,8 @@ package contract
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -56,14 +58,16 @@ func settled(n int) func(release.TrackState) bool {
 // fresh world.
 func Workloads(t *testing.T, fresh func(t *testing.T) WorkloadsWorld) {
 	for name, test := range map[string]func(*testing.T, WorkloadsWorld){
-		"everything is known":                        everythingIsKnown,
-		"scaling is declared at once and done later": scalingIsDone,
-		"spare pods go last":                         spareGoesLast,
-		"an undo gets the old template back":         undoGetsTemplate,
-		"an undo is refused when the world differs":  undoCompares,
-		"another Deployment is not touched":          otherDeploymentIsSafe,
-		"a change is told":                           podChangeIsTold,
-		"no answer is an error of its own":           workloadsUnavailable,
+		"everything is known":                         everythingIsKnown,
+		"scaling is declared at once and done later":  scalingIsDone,
+		"spare pods go last":                          spareGoesLast,
+		"an undo gets the old template back":          undoGetsTemplate,
+		"an undo is refused when the world differs":   undoCompares,
+		"a promote gives the images":                  promoteGivesImages,
+		"a promote is refused when the world differs": promoteCompares,
+		"another Deployment is not touched":           otherDeploymentIsSafe,
+		"a change is told":                            podChangeIsTold,
+		"no answer is an error of its own":            workloadsUnavailable,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })
 	}
@@ -138,6 +142,56 @@ func undoGetsTemplate(t *testing.T, w WorkloadsWorld) {
 	if s := w.state(t, release.Primary); s.Template.Val.Revision != got.Revision {
 		t.Errorf("the second undo went to revision %d", s.Template.Val.Revision)
 	}
+}
+
+// promote is to the images of the older template, which work.
+func (w WorkloadsWorld) promote() release.Promote {
+	b := w.Binding.Tracks[release.Primary]
+	return release.Promote{Track: release.Primary, UID: b.UID, From: b.Template, Images: b.UndoTo.Images}
+}
+
+func promoteGivesImages(t *testing.T, w WorkloadsWorld) {
+	before := w.state(t, release.Primary).Template.Val
+	p := w.promote()
+	noErr(t, w.Workloads.Promote(t.Context(), p))
+	s := w.wait(t, "all pods have the new images", release.Primary, func(s release.TrackState) bool {
+		return maps.Equal(s.Template.Val.Images, p.Images) && settled(2)(s)
+	})
+	got := s.Template.Val
+	if got.Hash == before.Hash || got.Revision <= before.Revision {
+		t.Errorf("the template is %+v, want another than %+v with a higher revision", got, before)
+	}
+	if !slices.ContainsFunc(s.History, func(h release.Template) bool { return h.Hash == before.Hash }) {
+		t.Errorf("the template before is gone from the history: %+v", s.History)
+	}
+	noErr(t, w.Workloads.Promote(t.Context(), p)) // live images = wanted means done
+	if s := w.state(t, release.Primary); s.Template.Val.Revision != got.Revision {
+		t.Errorf("the second promote went to revision %d", s.Template.Val.Revision)
+	}
+	back := release.SetTemplate{Track: p.Track, UID: p.UID, From: got, To: before}
+	noErr(t, w.Workloads.SetTemplate(t.Context(), back))
+	w.wait(t, "the template before is back", release.Primary, func(s release.TrackState) bool {
+		return s.Template.Val.Hash == before.Hash && settled(2)(s)
+	})
+}
+
+func promoteCompares(t *testing.T, w WorkloadsWorld) {
+	a := w.promote()
+	a.From.Hash = "neither"
+	wantErr(t, w.Workloads.Promote(t.Context(), a), release.ErrConflict)
+	a = w.promote()
+	a.UID = "11111111-2222-4333-8444-555555555555"
+	if err := w.Workloads.Promote(t.Context(), a); !errors.Is(err, release.ErrNotFound) && !errors.Is(err, release.ErrConflict) {
+		t.Errorf("another object: %v", err)
+	}
+	a = w.promote()
+	a.Images = map[string]string{"no-such-container": "app:v3"}
+	wantErr(t, w.Workloads.Promote(t.Context(), a), release.ErrRefused)
+	b := w.Binding.Tracks[release.Primary]
+	if s := w.state(t, release.Primary); s.Template.Val.Hash != b.Template.Hash || !settled(2)(s) {
+		t.Fatalf("a refused promote changed the Deployment: %+v", s)
+	}
+	wantErr(t, w.Workloads.Promote(gone(), w.promote()), release.ErrUnavailable)
 }
 
 func undoCompares(t *testing.T, w WorkloadsWorld) {
