@@ -42,7 +42,7 @@ func (t *turn) retreat(why Reason, ends Phase, mode Mode, words string) {
 		Refuge:  ref,
 		Suspect: t.r.Suspect,
 		Began:   t.now,
-		From:    t.suspectShare(),
+		From:    exposure(t.r, t.o.Routes, ref.Other()),
 		Reason:  words,
 	}
 	if ref == t.r.Incoming() {

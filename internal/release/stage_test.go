@@ -153,3 +153,14 @@ func TestARecordOfAShiftHasNoFieldOfTheOtherStages(t *testing.T) {
 		t.Errorf("a record that was read back goes on with %v, not with %v", y.Actions, x.Actions)
 	}
 }
+
+func TestTheWayHomeIsNeverForced(t *testing.T) {
+	for _, re := range []Retreat{{Mode: ModeForce}, {Forced: true}} {
+		if !re.forced() {
+			t.Errorf("%+v is not forced", re)
+		}
+		if re.Home = true; re.forced() {
+			t.Errorf("%+v is forced", re)
+		}
+	}
+}

@@ -263,7 +263,7 @@ func (w *world) applyShare(r Release, a SetShare) {
 	w.check(a.From[0].Sum() == a.To[0].Sum(), "I1: %v -> %v", a.From, a.To)
 	for t := Primary; t <= Canary; t++ {
 		if gain := a.To[0].Share(t); gain > a.From[0].Share(t) {
-			forced := r.Retreat != nil && (r.Retreat.Forced || r.Retreat.Mode == ModeForce)
+			forced := r.Retreat != nil && !r.Retreat.Home && (r.Retreat.Forced || r.Retreat.Mode == ModeForce)
 			room := Capacity(r.Binding.Full, w.tracks[t].ready, r.Spec.Size)
 			enough := w.tracks[t].ready >= r.need(gain) && r.Retreat == nil
 			w.check(forced || enough || gain <= room+1, "I2: %s gets %g with %d ready of %d", t, gain, w.tracks[t].ready, r.Binding.Full)
@@ -328,6 +328,7 @@ func (w *world) settleEnd(r Release) {
 		w.check(rt.marked == "" || r.NeedsHuman || w.stalePossible(), "I18: a mark is left by a release that says nothing of it")
 	}
 	calm := w.faults.foreign == 0 && w.faults.template == 0 && w.faults.stale == 0
+	w.check(!calm || w.tracks[Canary].template.Hash == "c-v2", "the canary ends on %s", w.tracks[Canary].template.Hash)
 	switch r.Phase {
 	case Succeeded:
 		w.checkSuccess(r, calm)
@@ -413,6 +414,7 @@ func (w *world) checkSuccess(r Release, calm bool) {
 	if last != StageCanary {
 		hash = "p-v2"
 	}
+	w.check(!r.runs(StagePromote) || w.faults.stuckHash != "p-v2", "succeeded with a promote whose pods never got ready")
 	w.check(!calm || w.allAt(want), "succeeded at %v", w.routes)
 	w.check(!calm || w.tracks[Primary].template.Hash == hash, "succeeded with the primary on %s", w.tracks[Primary].template.Hash)
 	gated := slices.ContainsFunc(r.Spec.Stages, func(s Stage) bool { return s != StagePromote && s.Incoming() == w.faults.badTrack })
