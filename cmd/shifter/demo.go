@@ -48,7 +48,8 @@ func newDemo() *cobra.Command {
 		Long: `demo starts a small world on this machine: eight processes of the sample API
 behind a proxy with weights, a load generator, and a Prometheus that scrapes
 them. Then it posts a release to its own API, as a pipeline would, and shows on
-a page how the traffic moves from the canary to the primary.
+a page how the traffic moves from the canary to the primary, or, with the
+scenario full, how a version goes all the way.
 
 ` + scenarioHelp(),
 		Args: cobra.NoArgs,
@@ -154,7 +155,7 @@ func interrupted(ctx context.Context, err error) error {
 // newWorld sizes the sandbox for the demo.
 func newWorld(f demoFlags, sc scenario, app string, log *slog.Logger) (*sandbox.World, error) {
 	cfg := sandbox.Defaults()
-	cfg.App, cfg.RPS, cfg.Faults, cfg.Logger = app, f.rps, sc.faults, log
+	cfg.App, cfg.RPS, cfg.Faults, cfg.Logger, cfg.Begin = app, f.rps, sc.faults, log, sc.begin
 	return sandbox.New(cfg)
 }
 

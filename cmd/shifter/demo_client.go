@@ -23,17 +23,21 @@ func demoRequest(f demoFlags, sc scenario, name string) api.CreateRequest {
 	d := window(f.rps)
 	spare := func(t time.Duration) string { return t.String() }
 	tracks := sandbox.Tracks()
+	stages := sc.stages
+	if len(stages) == 0 {
+		stages = []string{"shift"}
+	}
 	return api.CreateRequest{
 		Name:    name,
 		Routes:  []api.Route{{Kind: sandbox.RouteKind, Name: sandbox.RouteName}},
 		Primary: api.Track{Service: tracks[0].Service, Port: tracks[0].Port, Deployment: tracks[0].Deployment},
 		Canary:  api.CanaryTrack{Service: tracks[1].Service, Port: tracks[1].Port, Deployment: tracks[1].Deployment},
-		Stages:  []string{"shift"},
+		Stages:  stages,
 		Size:    &api.Size{Headroom: &headroom, MinReplicas: &least},
 		Gates:   &api.Gates{Soak: "15s", MaxWindow: spare(d), TelemetryGrace: "15s"},
 		Deadlines: &api.Deadlines{
 			Preflight: "20s", Grow: "20s", Settle: "6s", Shown: spare(max(30*time.Second, d/2)), Write: "15s",
-			Drain: "60s", Request: "10s", Undo: "60s", Confirm: "30s", Exposure: spare(15*time.Minute + 4*d),
+			Drain: "60s", Request: "10s", Undo: "60s", Confirm: "30s", Promote: "60s", Steady: "5s", Exposure: spare(15*time.Minute + 4*d),
 		},
 		Holds: "20s",
 		Cause: &api.Cause{CI: "demo", Run: sc.name, Actor: "you", Reason: sc.story},

@@ -49,8 +49,12 @@ func newTeller(cmd *cobra.Command, f demoFlags, sc scenario, url string, w *sand
 func (t *teller) say(format string, args ...any) { fmt.Fprintf(t.out, format+"\n", args...) }
 
 func (t *teller) opening() {
-	t.say("Starting a small world on this machine: 4 + 4 processes of the sample API, a proxy with weights,")
-	t.say("a load generator and a Prometheus. Both tracks are on v2; the primary's history holds v1.")
+	pods, tracks := "4 + 4", "Both tracks are on v2; the primary's history holds v1."
+	if t.sc.begin == sandbox.CanaryNew {
+		pods, tracks = "4", "The primary is on v1 and has the traffic; the canary has v2 and no process yet."
+	}
+	t.say("Starting a small world on this machine: %s processes of the sample API, a proxy with weights,", pods)
+	t.say("a load generator and a Prometheus. %s", tracks)
 	t.say("Scenario %s: %s. It should end %s.", t.sc.name, t.sc.story, t.sc.ends)
 }
 
@@ -126,11 +130,7 @@ func (t *teller) forecast(ctx context.Context, q api.CreateRequest) error {
 		late := time.Now().After(limit)
 		if err == nil && (late || !unjudged(p)) {
 			t.say("")
-			t.say("Plan: the primary takes the traffic in %d steps, about %s in all; at most %d pods at one time.",
-				len(p.Steps), rounded(p.Total), p.PeakPods)
-			for _, s := range p.Steps {
-				t.say("  %4s  primary %d, canary %d pods; about %s", percentText(s.Share), s.Replicas.Primary, s.Replicas.Canary, rounded(s.Time))
-			}
+			t.planned(p)
 			return nil
 		}
 		var refused problemError
@@ -147,6 +147,26 @@ func (t *teller) forecast(ctx context.Context, q api.CreateRequest) error {
 // come a little later than the first counts.
 func unjudged(p api.Plan) bool {
 	return slices.ContainsFunc(p.Warnings, func(f api.Finding) bool { return f.Code == "latencyNotJudged" })
+}
+
+func (t *teller) planned(p api.Plan) {
+	t.say("Plan: the %s takes the traffic in %d steps, about %s in all; at most %d pods at one time.",
+		stepsOf(p), len(p.Steps), rounded(p.Total), p.PeakPods)
+	for _, s := range p.Steps {
+		of := ""
+		if s.Stage != "" {
+			of = fmt.Sprintf("%-6s  ", s.Stage)
+		}
+		t.say("  %s%4s  primary %d, canary %d pods; about %s", of, percentText(s.Share), s.Replicas.Primary, s.Replicas.Canary, rounded(s.Time))
+	}
+}
+
+// stepsOf names who takes the traffic.
+func stepsOf(p api.Plan) string {
+	if len(p.Spec.Stages) > 1 {
+		return p.Incoming + " and then, promoted, the primary"
+	}
+	return p.Incoming
 }
 
 func rounded(seconds float64) string {
@@ -180,8 +200,8 @@ func numbers(r api.Release) string {
 	line := fmt.Sprintf("declared %s, shown %s; pods %s + %s", share(s.Share.Declared), share(s.Share.Shown),
 		pods("primary", s.Tracks.Primary), pods("canary", s.Tracks.Canary))
 	if g := s.Gate; g != nil && s.Phase == string(release.Gating) {
-		line += fmt.Sprintf("; gate: %s (primary %.0f requests, %.0f failed; canary %.0f, %.0f)", strings.TrimSuffix(g.Sentence, "."),
-			g.Candidate.Requests, g.Candidate.Bad, g.Baseline.Requests, g.Baseline.Bad)
+		line += fmt.Sprintf("; gate: %s (%s %.0f requests, %.0f failed; %s %.0f, %.0f)", strings.TrimSuffix(g.Sentence, "."),
+			s.Incoming, g.Candidate.Requests, g.Candidate.Bad, s.Outgoing, g.Baseline.Requests, g.Baseline.Bad)
 	}
 	if s.Phase == string(release.Growing) && s.Next != nil {
 		line += "; waiting for " + s.Next.Action
@@ -224,9 +244,10 @@ type demoReport struct {
 	Failures  []string       `json:"failures,omitempty"`
 }
 
-// seenStep is the primary's share of the answers that clients got while a step
-// was shown, or, where it was not, from when the weights were to be enforced.
+// seenStep is the incoming track's share of the answers that clients got while a
+// step was shown, or, where it was not, from when the weights were to be enforced.
 type seenStep struct {
+	Stage   string   `json:"stage,omitempty"` // where the release has several
 	Target  float64  `json:"target"`
 	Seen    *float64 `json:"seen"`
 	Answers int      `json:"answers"`
@@ -257,8 +278,12 @@ func (t *teller) report(ctx context.Context, r api.Release) demoReport {
 		if s.Shown != nil {
 			from = *s.Shown
 		}
-		seen := seenStep{Target: s.Share, Seconds: end.Sub(*s.Started).Seconds()}
-		if v, n := c.Share(release.Primary, from, end); n > 0 {
+		in := release.Primary
+		if s.Stage == string(release.StageCanary) {
+			in = release.Canary
+		}
+		seen := seenStep{Stage: s.Stage, Target: s.Share, Seconds: end.Sub(*s.Started).Seconds()}
+		if v, n := c.Share(in, from, end); n > 0 {
 			v = math.Round(v*10) / 10
 			seen.Seen, seen.Answers = &v, n
 		}
@@ -314,7 +339,11 @@ func (t *teller) sum(r api.Release, d demoReport) {
 		if s.Seen != nil {
 			seen = fmt.Sprintf("%g %% of %d answers", *s.Seen, s.Answers)
 		}
-		t.say("  at %-5s clients saw the primary in %s; the step took %.0f s", percentText(s.Target), seen, s.Seconds)
+		who := release.Primary
+		if s.Stage == string(release.StageCanary) {
+			who = release.Canary
+		}
+		t.say("  at %-5s clients saw the %s in %s; the step took %.0f s", percentText(s.Target), who, seen, s.Seconds)
 	}
 	if dr := r.Status.Drain; dr != nil {
 		t.say("  the %s was %s in %.1f s: %s", dr.Track, dr.Status, dr.Took, dr.Why)

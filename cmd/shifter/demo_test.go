@@ -41,7 +41,7 @@ func TestTheWindowGrowsWhereFewerRequestsCome(t *testing.T) {
 }
 
 func TestEveryScenarioStillReadsAsInTheTable(t *testing.T) {
-	want := []string{"good", "errors", "slow", "flaky-telemetry", "no-traffic", "stuck-pods", "crash"}
+	want := []string{"good", "errors", "slow", "flaky-telemetry", "no-traffic", "stuck-pods", "crash", "full", "full-bad-primary"}
 	for i, s := range scenarios() {
 		if i >= len(want) || s.name != want[i] || s.story == "" || s.ends == "" {
 			t.Errorf("scenario %d is %+v", i, s)

@@ -215,6 +215,7 @@ func (healthy) Read(_ context.Context, b release.Binding) (out [2]release.TrackS
 
 func (healthy) Scale(context.Context, release.Scale) error             { return nil }
 func (healthy) SetTemplate(context.Context, release.SetTemplate) error { return nil }
+func (healthy) Promote(context.Context, release.Promote) error         { return nil }
 func (healthy) SetFloor(context.Context, release.SetFloor) error       { return nil }
 
 // admitted is a release of the scene's route.

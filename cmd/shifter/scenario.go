@@ -18,7 +18,13 @@ type scenario struct {
 	faults sandbox.Faults
 	// crashAt drops the engine between save and act, at this share.
 	crashAt float64
+	// stages are run from the beginning that fits them; none means shift.
+	stages []string
+	begin  sandbox.Begin
 }
+
+// allStages is a release from v1 to v2 as a whole.
+func allStages() []string { return []string{"canary", "promote", "shift"} }
 
 // scenarios is the table of the demo.
 func scenarios() []scenario {
@@ -63,6 +69,21 @@ func scenarios() []scenario {
 			story:   "the engine is dropped between save and act at 50, and started again",
 			ends:    "succeeded",
 			crashAt: 50,
+		},
+		{
+			name:   "full",
+			story:  "a release from v1 to v2 as a whole: canary, promote, shift, and nothing goes wrong",
+			ends:   "succeeded",
+			stages: allStages(),
+			begin:  sandbox.CanaryNew,
+		},
+		{
+			name:   "full-bad-primary",
+			story:  "the same, but the promoted primary answers 5 % of the requests with 500",
+			ends:   "rolledBack",
+			stages: allStages(),
+			begin:  sandbox.CanaryNew,
+			faults: sandbox.Faults{ErrorsFrom: sandbox.ErrorsFrom{Share: 50, Rate: 0.05}},
 		},
 	}
 }

@@ -57,20 +57,9 @@ func newCluster(cfg Config, log *slog.Logger, g *group, h *hub, client *http.Cli
 	c := &cluster{cfg: cfg, log: log, group: g, hub: h, client: client, starts: make(chan struct{}, parallelStarts)}
 	for t := range c.deployments {
 		c.endpoints[t] = newLagged[[]endpoint](cfg.EndpointLag, nil)
-		c.deployments[t] = firstDeployment(release.Track(t))
+		c.deployments[t] = cfg.Begin.deployment(release.Track(t))
 	}
 	return c
-}
-
-// firstDeployment has a template and, on the primary, an older one, but no pods.
-func firstDeployment(t release.Track) *deployment {
-	d := &deployment{track: t, name: Deployment(t), uid: newUID(), template: newTemplate(t, "v1")}
-	if t == release.Primary {
-		d.live()
-	}
-	d.template = newTemplate(t, "v2")
-	d.live()
-	return d
 }
 
 // start gives both Deployments their first size.
@@ -78,7 +67,7 @@ func (c *cluster) start() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, d := range c.deployments {
-		d.replicas = c.cfg.Replicas
+		d.replicas = c.cfg.Begin.replicas(d.track, c.cfg.Replicas)
 		c.reconcile(d)
 	}
 }

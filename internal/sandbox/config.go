@@ -17,7 +17,9 @@ type Config struct {
 	// Paths are what the load generator asks for, each as often as it is named,
 	// by turns that Seed shuffles.
 	Paths []string
-	// Replicas is the size of each track at the start.
+	// Begin is how the world is at the start.
+	Begin Begin
+	// Replicas is the size of each track that has pods at the start.
 	Replicas int
 
 	// Scrape is the interval of the scraper.
@@ -49,7 +51,8 @@ type Config struct {
 
 // Faults are what goes wrong by itself. The zero value is a healthy world.
 // Shares are the primary's declared percent: the track that comes in when a
-// release shifts the traffic. A fault that has been triggered stays.
+// release shifts the traffic. A fault that has been triggered stays. Where the
+// primary begins with all traffic, the first write of a release triggers them.
 type Faults struct {
 	ErrorsFrom  ErrorsFrom
 	SlowFrom    SlowFrom

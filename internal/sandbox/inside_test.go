@@ -202,7 +202,7 @@ func TestTemplatesAreNamedByWhatTheySay(t *testing.T) {
 // step and arrives.
 func TestTheRollingUpdateKeepsItsBoundsAndArrives(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := firstDeployment(release.Primary)
+		d := BothNew.deployment(release.Primary)
 		d.replicas = rapid.IntRange(0, 5).Draw(t, "replicas")
 		number := 0
 		settle(d, &number)
@@ -262,7 +262,7 @@ func readyPods(d *deployment) int {
 }
 
 func TestPodsGoInOrder(t *testing.T) {
-	d := firstDeployment(release.Canary)
+	d := BothNew.deployment(release.Canary)
 	s := d.live()
 	for i, ready := range []bool{true, true, false, true, true} {
 		p := newPod(d, s, i)

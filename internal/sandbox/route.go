@@ -37,7 +37,7 @@ type route struct {
 }
 
 func newRoute(cfg Config, log *slog.Logger, h *hub) *route {
-	first := release.Pair{Primary: 0, Canary: 100}
+	first := cfg.Begin.split()
 	return &route{
 		log: log, hub: h, uid: newUID(), generation: 1, observed: 1, split: first,
 		written: make(chan struct{}, 1), declared: func() {}, weights: newLagged(cfg.Propagation, first),

@@ -101,7 +101,7 @@ func (w *World) start(ctx context.Context) error {
 	}
 	w.group.run((&scraper{every: w.cfg.Scrape, log: w.log, store: w.store, client: w.client, targets: w.targets}).run)
 	w.load.start("http://"+w.addrs.proxy, w.cfg.RPS)
-	w.log.Info("the sandbox is up", "proxy", w.ProxyURL(), "prometheus", w.PromURL(), "pods", 2*w.cfg.Replicas, "rps", w.cfg.RPS)
+	w.log.Info("the sandbox is up", "proxy", w.ProxyURL(), "prometheus", w.PromURL(), "pods", w.cfg.pods(), "rps", w.cfg.RPS)
 	return nil
 }
 
@@ -152,11 +152,11 @@ func (w *World) waitServing(ctx context.Context) error {
 	defer cancel()
 	for {
 		n := len(w.proxy.endpoints[release.Primary].get()) + len(w.proxy.endpoints[release.Canary].get())
-		if n >= 2*w.cfg.Replicas {
+		if n >= w.cfg.pods() {
 			return nil
 		}
 		if !sleep(ctx, 10*time.Millisecond) {
-			return fmt.Errorf("sandbox: %d of %d pods are ready: %w%s", n, 2*w.cfg.Replicas, ctx.Err(), w.cluster.explain())
+			return fmt.Errorf("sandbox: %d of %d pods are ready: %w%s", n, w.cfg.pods(), ctx.Err(), w.cluster.explain())
 		}
 	}
 }

@@ -114,6 +114,57 @@ func TestSlow(t *testing.T) {
 	}
 }
 
+func TestFull(t *testing.T) {
+	o := play(t, build(t), "full")
+	s := o.Release.Status
+	if o.code != succeeded || s.Phase != "succeeded" {
+		t.Fatalf("ended %s (%s) with exit code %d; want succeeded with %d", s.Phase, s.Reason, o.code, succeeded)
+	}
+	o.counts(t)
+	o.passed(t, 10, 25, 50, 100, 10, 25, 50, 100)
+	o.drained(t, "canary")
+	o.declared(t, 100)
+	if o.Report.Failed != 0 {
+		t.Errorf("%d requests failed; want none", o.Report.Failed)
+	}
+	o.ends(t, "v2")
+}
+
+func TestFullBadPrimary(t *testing.T) {
+	o := play(t, build(t), "full-bad-primary")
+	s := o.Release.Status
+	if o.code != rolledBack || s.Phase != "rolledBack" || s.Reason != "gateFailed" {
+		t.Fatalf("ended %s (%s) with exit code %d; want rolledBack (gateFailed) with %d", s.Phase, s.Reason, o.code, rolledBack)
+	}
+	if o.Report.Injected == 0 || o.Report.Failed != o.Report.Injected || o.Report.Lost != 0 {
+		t.Errorf("%d requests failed, %d were lost, and %d failures were injected", o.Report.Failed, o.Report.Lost, o.Report.Injected)
+	}
+	if r := s.Retreat; r == nil || r.Refuge != "primary" || r.Undone == nil {
+		t.Errorf("the retreat is %s; want undone, and home to the primary", jsonOf(r))
+	}
+	o.drained(t, "canary")
+	o.declared(t, 100)
+	o.ends(t, "v1")
+}
+
+// ends checks that the primary serves a version, and the canary is gone.
+func (o outcome) ends(t *testing.T, version string) {
+	t.Helper()
+	s := o.Release.Status
+	if n := s.Tracks.Canary.Desired; n == nil || *n != 0 {
+		t.Errorf("the canary ends with %s replicas; want 0", jsonOf(n))
+	}
+	if n := s.Tracks.Primary.Ready; n == nil || *n != 4 {
+		t.Errorf("the primary ends with %s ready pods; want 4", jsonOf(n))
+	}
+	if p := s.Tracks.Primary; p.Template == nil || !isVersion(*p.Template, version) {
+		t.Errorf("the primary is %s; want %s", jsonOf(p), version)
+	}
+	if s.NeedsHuman || len(s.Unverified) > 0 {
+		t.Errorf("something is left to do: needsHuman %t, unverified %q", s.NeedsHuman, s.Unverified)
+	}
+}
+
 // TestErrorsWithoutJudge proves that the gate is what stops a bad version: with
 // a judge that passes everything, the same scenario goes all the way.
 func TestErrorsWithoutJudge(t *testing.T) {
