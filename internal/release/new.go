@@ -92,10 +92,12 @@ func (r Release) copies() int {
 	for _, stage := range r.Spec.Stages {
 		switch stage {
 		case StagePromote: // no share is judged
-		case r.Stage:
-			n += controls(r.Plan) + 1
-		default:
-			n += controls(resolveSteps(r.Spec.Steps, 0)) + 1
+		case StageCanary, StageShift:
+			plan := r.Plan
+			if stage != r.Stage {
+				plan = resolveSteps(r.Spec.Steps, 0)
+			}
+			n += controls(plan) + 1
 		}
 	}
 	return n

@@ -61,7 +61,7 @@ func TestAPromoteIsPermittedOnlyToAQuietPrimary(t *testing.T) {
 		switch {
 		case (err == nil) != (c.kind == nil):
 			t.Errorf("%s: %v", name, err)
-		case c.kind != nil && c.kind != errNotPermitted && !errors.Is(err, c.kind):
+		case c.kind != nil && !errors.Is(c.kind, errNotPermitted) && !errors.Is(err, c.kind):
 			t.Errorf("%s: %v is not of the kind %v", name, err, c.kind)
 		}
 	}

@@ -130,8 +130,16 @@ func newWorld(seed uint64, of ...Stage) *world {
 
 func pickStages(rng *rand.Rand) []Stage {
 	return [][]Stage{
-		{StageShift}, {StageShift}, {StageShift}, {StageCanary}, {StagePromote}, {StageCanary, StagePromote}, {StagePromote, StageShift},
-		{StageCanary, StagePromote, StageShift}, {StageCanary, StagePromote, StageShift}, {StageCanary, StagePromote, StageShift},
+		{StageShift},
+		{StageShift},
+		{StageShift},
+		{StageCanary},
+		{StagePromote},
+		{StageCanary, StagePromote},
+		{StagePromote, StageShift},
+		{StageCanary, StagePromote, StageShift},
+		{StageCanary, StagePromote, StageShift},
+		{StageCanary, StagePromote, StageShift},
 	}[rng.IntN(10)]
 }
 
