@@ -369,7 +369,9 @@ func (w workloads) Promote(ctx context.Context, a release.Promote) error {
 		e.saved = s.saved
 		d := s.tracks[a.Track]
 		if d.template.Hash == a.From.Hash {
-			d.template = release.Template{Hash: a.From.Hash + "-new", Images: a.Images}
+			d.template = release.Template{Hash: a.From.Hash + "-new", Revision: 3, Images: a.Images}
+			d.history = append([]release.Template{d.template}, d.history...)
+			d.change(d.desired, true)
 		}
 		return nil
 	})

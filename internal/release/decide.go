@@ -2,6 +2,7 @@ package release
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -397,8 +398,36 @@ func (t *turn) closeStep() {
 	if v := t.o.Verdict; v.Ok() && t.r.Step.Verdict == nil && judged && v.Val.Share == t.r.Step.Share {
 		t.r.Step.Verdict = &v.Val
 	}
-	t.r.Steps = append(t.r.Steps[:len(t.r.Steps):len(t.r.Steps)], t.r.Step)
+	t.r.Steps = trimmed(append(t.r.Steps[:len(t.r.Steps):len(t.r.Steps)], t.r.Step))
 	t.r.Step = StepRecord{}
+}
+
+// wholeSteps is how many of the last steps keep what each metric added to their
+// verdict; older ones keep the verdict's totals, so that a record stays small
+// (I15).
+const wholeSteps = 4
+
+// trimmed leaves out of older steps' verdicts what nobody asks for any more: of a
+// step that passed, what a fail would have been made of. The last one is whole. The
+// steps given are not changed.
+func trimmed(steps []StepRecord) []StepRecord {
+	out := slices.Clone(steps)
+	for i := range out[:len(out)-1] {
+		v := out[i].Verdict
+		if v == nil || len(v.Parts) == 0 || out[i].Passed.IsZero() && i >= len(out)-wholeSteps {
+			continue
+		}
+		small := *v
+		small.Parts = slices.Clone(v.Parts)
+		for j := range small.Parts {
+			small.Parts[j].Copies = nil
+		}
+		if i < len(out)-wholeSteps {
+			small.Parts, small.Notes = nil, nil
+		}
+		out[i].Verdict = &small
+	}
+	return out
 }
 
 // act adds an action; the turn is saved before it is taken.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shifter-dev/shifter/internal/analysis"
 )
 
 // Ways into a release of all stages.
@@ -161,6 +163,29 @@ func TestTheWayHomeIsNeverForced(t *testing.T) {
 		}
 		if re.Home = true; re.forced() {
 			t.Errorf("%+v is forced", re)
+		}
+	}
+}
+
+func TestOlderStepsKeepTheTotalsOfTheirVerdictsOnly(t *testing.T) {
+	var steps []StepRecord
+	for i := range 6 {
+		v := analysis.Verdict{Share: float64(i), LogPass: 3, Parts: []analysis.Part{{Metric: "errors", Proves: true, Copies: []analysis.CopyPart{{Log: 1}}}}}
+		steps = append(steps, StepRecord{Share: float64(i), Passed: time.Unix(int64(i)+1, 0), Verdict: &v})
+	}
+	steps[3].Passed = time.Time{} // it failed
+	got := trimmed(steps)
+	for i, s := range got {
+		parts, copies := 0, 0
+		for _, p := range s.Verdict.Parts {
+			parts, copies = parts+1, copies+len(p.Copies)
+		}
+		want := [][2]int{{0, 0}, {0, 0}, {1, 0}, {1, 1}, {1, 0}, {1, 1}}[i]
+		if [2]int{parts, copies} != want || s.Verdict.LogPass != 3 || s.Verdict.Share != float64(i) {
+			t.Errorf("step %d keeps %d parts with %d copies, want %v", i, parts, copies, want)
+		}
+		if len(steps[i].Verdict.Parts[0].Copies) != 1 {
+			t.Errorf("step %d was changed", i)
 		}
 	}
 }

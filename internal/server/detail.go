@@ -89,6 +89,8 @@ func titleOf(r api.Release) string {
 		return st.Phase
 	case st.Retreat != nil:
 		return "back -> " + st.Retreat.Refuge
+	case p == release.Promoting:
+		return st.Phase
 	case p == release.Held:
 		return "held at " + share
 	}
@@ -253,7 +255,7 @@ func newDetail(r api.Release, now time.Time, origin string) detail {
 		d.Harm.Name = "Harm"
 	}
 	for _, s := range r.Steps {
-		d.Steps = append(d.Steps, newStepRow(s, now))
+		d.Steps = append(d.Steps, newStepRow(s, st.Stage, now))
 	}
 	for _, e := range r.History {
 		d.Story = append(d.Story, storyLine{
@@ -285,6 +287,8 @@ func headline(r api.Release) string {
 		return "Went back to " + st.Retreat.Refuge + " from " + percent(st.Retreat.From)
 	case st.Ended != nil:
 		return percent(st.Share.Target) + " on " + to
+	case st.Phase == string(release.Promoting):
+		return "Promoting primary while " + to + " has the traffic"
 	case st.Step.Of == 0:
 		return "No step yet"
 	}
@@ -577,8 +581,18 @@ func newRetreat(r *api.Retreat, now time.Time) *retreatView {
 	return v
 }
 
-func newStepRow(s api.Step, now time.Time) stepRow {
+// turned reports a step of a stage in which the roles of the tracks were the other
+// way round than in the present one.
+func turned(s api.Step, stage string) bool {
+	shift := string(release.StageShift)
+	return s.Stage != "" && (s.Stage == shift) != (stage == shift)
+}
+
+func newStepRow(s api.Step, stage string, now time.Time) stepRow {
 	row := stepRow{Share: percent(s.Share), State: s.State, Shown: atPtr(s.Shown, now), ShownBy: s.ShownBy, Passed: atPtr(s.Passed, now)}
+	if s.Stage != "" {
+		row.Share = s.Stage + " " + row.Share
+	}
 	switch s.State {
 	case "passed":
 		row.Tone = toneGood
@@ -593,6 +607,9 @@ func newStepRow(s api.Step, now time.Time) stepRow {
 	if g := s.Gate; g != nil {
 		row.Verdict, row.Reason = g.Outcome, g.Reason
 		row.Cand, row.Base = armText(g.Candidate), armText(g.Baseline)
+		if turned(s, stage) {
+			row.Cand, row.Base = row.Base, row.Cand
+		}
 		if s.State == "ended" {
 			row.Tone = outcomeTone(g.Outcome)
 		}

@@ -65,7 +65,7 @@ func newStairs(r api.Release, now time.Time) *stairs {
 func changes(r api.Release) (declared, shown []point) {
 	for _, st := range r.Steps {
 		share := st.Share
-		if st.Stage != "" && (st.Stage == "shift") != (r.Status.Stage == "shift") {
+		if turned(st, r.Status.Stage) {
 			share = 100 - share // the other track gained in that stage
 		}
 		when := st.Declared
