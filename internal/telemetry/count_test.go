@@ -1,6 +1,7 @@
 package telemetry_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -317,5 +318,35 @@ func TestAnOtherScrapeIntervalThanConfiguredIsSaid(t *testing.T) {
 	r := look(t, eyesOn(t, w), ask(tick(2), tick(8.1)))
 	if !strings.Contains(strings.Join(r.Notes, "\n"), "samples come every 30s, and the source is configured with 15s") {
 		t.Errorf("notes: %q", r.Notes)
+	}
+}
+
+func TestManyProxiesAreCountedTogether(t *testing.T) {
+	for _, c := range []struct{ proxies, strata int }{{1, 1}, {12, 12}, {13, 1}, {60, 1}} {
+		var world []string
+		for i := range c.proxies {
+			p := fmt.Sprintf("p%02d", i)
+			world = append(world, ends(p, "echo-v1", "200", "0 10 20 30"), ends(p, "echo-v2", "200", "0 1 2 3"), ends(p, "echo-v2", "500", "0 0 1 1"))
+		}
+		e := eyesOn(t, newWorld(t, world...))
+		var all [2]analysis.Counts
+		var until time.Time
+		for now := 1.1; now < 4; now++ { // look by look, as if nothing were pooled
+			r := look(t, e, ask(tick(max(now-1.1, 0)), tick(now)))
+			for track, n := range total(r) {
+				all[track] = all[track].Add(n)
+			}
+			if len(r.Windows) != c.strata || len(r.Proxies) > c.proxies {
+				t.Errorf("%d proxies: %d windows, want %d", c.proxies, len(r.Windows), c.strata)
+			}
+			if first := r.Windows[0]; first.From.Before(until) {
+				t.Errorf("%d proxies: a window from %s after one until %s", c.proxies, first.From, until)
+			}
+			until = r.Windows[0].To
+		}
+		n := float64(c.proxies)
+		if want := ([2]analysis.Counts{{Requests: 30 * n}, {Requests: 4 * n, Bad: n}}); all != want {
+			t.Errorf("%d proxies: counted %v, want %v", c.proxies, all, want)
+		}
 	}
 }

@@ -245,8 +245,8 @@ func (l *look) watched(has [2]map[float64]bool) []float64 {
 // slowWindows writes the windows: of each proxy, or of all pods together.
 func (l *look) slowWindows(units []*unit, byUnit map[string]*[2]durations, bounds []float64) []release.TrackWindow {
 	var out []release.TrackWindow
-	pods := map[string]int{} // places of the pooled windows
-	perPod := l.p.byPod(roleSlow)
+	pooled := map[string]int{} // their places
+	together := stratum(l.p.byPod(roleSlow), len(units))
 	uneven := 0
 	for _, u := range units {
 		d := byUnit[u.name]
@@ -259,16 +259,16 @@ func (l *look) slowWindows(units []*unit, byUnit map[string]*[2]durations, bound
 			if !d[0].count(b, &w.Counts[0]) || !d[1].count(b, &w.Counts[1]) {
 				continue
 			}
-			if !perPod {
+			if together == "" {
 				out = append(out, w)
 				continue
 			}
-			w.Stratum = stratumPods
-			if i, ok := pods[w.Metric]; ok {
+			w.Stratum = together
+			if i, ok := pooled[w.Metric]; ok {
 				pool(&out[i], w)
 				continue
 			}
-			pods[w.Metric] = len(out)
+			pooled[w.Metric] = len(out)
 			out = append(out, w)
 		}
 	}

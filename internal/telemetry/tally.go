@@ -266,6 +266,7 @@ func (t *tally) spacing() int64 {
 // is scraped at its own moments. Pods serve one track each, so they are pooled.
 func (l *look) windows(t *tally) []release.TrackWindow {
 	var out []release.TrackWindow
+	together := stratum(l.p.perPod(), len(t.units))
 	for _, u := range t.units {
 		if !u.moved() {
 			continue
@@ -274,11 +275,11 @@ func (l *look) windows(t *tally) []release.TrackWindow {
 			Metric: analysis.MetricErrors, Stratum: u.name,
 			From: at(u.from), To: at(u.to), Counts: u.ended,
 		}
-		if !l.p.perPod() {
+		if together == "" {
 			out = append(out, w)
 			continue
 		}
-		w.Stratum = stratumPods
+		w.Stratum = together
 		if len(out) == 0 {
 			out = append(out, w)
 			continue
@@ -288,10 +289,30 @@ func (l *look) windows(t *tally) []release.TrackWindow {
 	return out
 }
 
-// stratumPods is the one stratum of all pods.
-const stratumPods = "pods"
+// The strata that hold more than one unit.
+const (
+	stratumPods    = "pods"
+	stratumProxies = "proxies"
+	// maxStrata is how many proxies are counted each for itself. What the judge
+	// keeps of a stratum is in the release's record, and of each metric; many
+	// proxies with one and the same split lose little by being counted together.
+	maxStrata = 12
+)
 
-// pool adds a pod's window to that of all pods. It begins where the last one of
+// stratum is the one stratum of all units, empty where each has its own. Looks
+// follow each other without a gap whatever their strata, so a number that goes
+// up and down counts nothing twice.
+func stratum(pods bool, units int) string {
+	switch {
+	case pods:
+		return stratumPods
+	case units > maxStrata:
+		return stratumProxies
+	}
+	return ""
+}
+
+// pool adds a unit's window to that of all of them. It begins where the last one of
 // them begins, so that the windows of looks that follow each other meet.
 func pool(into *release.TrackWindow, w release.TrackWindow) {
 	if w.From.After(into.From) {
