@@ -166,10 +166,20 @@ func (w *worker) decide(ctx context.Context, o release.Observation) (release.Dec
 // keep makes the decision's release the worker's own, in the journal first where
 // it must be.
 func (w *worker) keep(ctx context.Context, d release.Decision) error {
-	if w.mustSave(d) {
-		return w.save(ctx, d.Next)
+	if !w.mustSave(d) {
+		w.rec.Release = d.Next
+		return nil
 	}
-	w.rec.Release = d.Next
+	err := w.save(ctx, d.Next)
+	if !errors.Is(err, release.ErrRefused) {
+		return err
+	}
+	// As a rule it is too large: what is not needed to go on is given up first.
+	w.engine.cfg.Logger.Warn("the record was refused; it is tried again without details", "release", w.key, "err", err)
+	if again := w.save(ctx, release.Compact(d.Next)); again != nil {
+		return again
+	}
+	w.tried, w.stale = nil, false
 	return nil
 }
 

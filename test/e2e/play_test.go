@@ -41,6 +41,12 @@ type stage struct {
 // telemetry knows of it.
 func play(t *testing.T, name string, kind routeKind, change ...func(t *testing.T, tracks string) string) *stage {
 	t.Helper()
+	return playIn(t, name, kind, func(ns string) { scene(t, ns, kind, change...) })
+}
+
+// playIn sets the stage in a scene of one's own.
+func playIn(t *testing.T, name string, kind routeKind, scene func(ns string)) *stage {
+	t.Helper()
 	s := &stage{
 		t: t, name: name, kind: kind, ns: "e2e-" + name, own: "shifter-" + name,
 		client: client{"e2e-" + name}, began: time.Now(),
@@ -48,7 +54,7 @@ func play(t *testing.T, name string, kind routeKind, change ...func(t *testing.T
 	namespace(t, s.ns)
 	namespace(t, s.own)
 	t.Cleanup(s.tellIfFailed)
-	scene(t, s.ns, kind, change...)
+	scene(s.ns)
 	s.client.send(t, rps)
 	sending := time.Now()
 	s.startShifter()
@@ -70,8 +76,14 @@ func (s *stage) shifter() *process { return s.running.Load() }
 // post asks for the release, and has it looked at from then on.
 func (s *stage) post() {
 	s.t.Helper()
+	s.postAs(s.kind.request(s.name))
+}
+
+// postAs asks for a release in other words.
+func (s *stage) postAs(q request) {
+	s.t.Helper()
 	s.posted = time.Now()
-	code, body, err := s.shifter().call(s.t.Context(), "POST", releasesOf(s.ns), s.kind.request(s.name))
+	code, body, err := s.shifter().call(s.t.Context(), "POST", releasesOf(s.ns), q)
 	if err != nil || code != http.StatusAccepted {
 		s.t.Fatalf("POST of the release: %d %s %v", code, body, err)
 	}

@@ -143,6 +143,24 @@ func scene(t *testing.T, ns string, kind routeKind, change ...func(t *testing.T,
 		return err == nil && d.Metadata.Annotations[revisionAnnotation] == "1", fmt.Sprintf("%+v %v", d.Metadata.Annotations, err)
 	})
 	apply(t, ns, manifest(t, "gateway"), tracks, manifest(t, kind.manifest), manifest(t, "hit"))
+	settled(t, ns)
+}
+
+// oldScene fills a namespace as a whole release finds it: all traffic on the
+// primary, which has v1 and never had anything else, and v2 in a canary without
+// pods.
+func oldScene(t *testing.T, ns string) {
+	t.Helper()
+	old, new, _ := strings.Cut(manifest(t, "tracks"), "\n---")
+	route := edit(t, manifest(t, httpRoute.manifest), "weight: 100", "weight: all")
+	route = edit(t, edit(t, route, "weight: 0", "weight: 100"), "weight: all", "weight: 0")
+	apply(t, ns, manifest(t, "gateway"), edit(t, old, "go-api:v2", "go-api:v1"), edit(t, new, "replicas: 4", "replicas: 0"), route, manifest(t, "hit"))
+	settled(t, ns)
+}
+
+// settled waits until a scene's gateway serves and all pods are ready.
+func settled(t *testing.T, ns string) {
+	t.Helper()
 	until(t, 2*time.Minute, "a Gateway that is programmed", func(ctx context.Context) (bool, string) {
 		var g struct {
 			Status struct {
