@@ -14,7 +14,7 @@ func TestARecordThatGrowsTooLargeGivesUpDetailsAndGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		k := w.admit(t, "good")
-		rec, err := w.Memory.Load(t.Context(), k)
+		rec, err := w.Load(t.Context(), k)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -24,7 +24,7 @@ func TestARecordThatGrowsTooLargeGivesUpDetailsAndGoesOn(t *testing.T) {
 			r.Seq++
 			r.History = append(r.History, release.Event{Seq: r.Seq, Text: strings.Repeat("x", 1000)})
 		}
-		if _, err := w.Memory.Save(t.Context(), r, rec.Version); err != nil {
+		if _, err := w.Save(t.Context(), r, rec.Version); err != nil {
 			t.Fatal(err)
 		}
 		stop := start(t, w.engine(t))

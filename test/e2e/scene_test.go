@@ -151,10 +151,10 @@ func scene(t *testing.T, ns string, kind routeKind, change ...func(t *testing.T,
 // pods.
 func oldScene(t *testing.T, ns string) {
 	t.Helper()
-	old, new, _ := strings.Cut(manifest(t, "tracks"), "\n---")
+	first, second, _ := strings.Cut(manifest(t, "tracks"), "\n---")
 	route := edit(t, manifest(t, httpRoute.manifest), "weight: 100", "weight: all")
 	route = edit(t, edit(t, route, "weight: 0", "weight: 100"), "weight: all", "weight: 0")
-	apply(t, ns, manifest(t, "gateway"), edit(t, old, "go-api:v2", "go-api:v1"), edit(t, new, "replicas: 4", "replicas: 0"), route, manifest(t, "hit"))
+	apply(t, ns, manifest(t, "gateway"), edit(t, first, "go-api:v2", "go-api:v1"), edit(t, second, "replicas: 4", "replicas: 0"), route, manifest(t, "hit"))
 	settled(t, ns)
 }
 
