@@ -83,7 +83,11 @@ func observe(t *testing.T, ns string, kind routeKind) *history {
 	until(t, 30*time.Second, "a first look at route, Deployments and pods", func(context.Context) (bool, string) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		return len(h.routes) > 0 && len(h.deployments) == 2 && len(h.sets) >= 3 && len(h.pods) >= 2*full,
+		pods := 0
+		for _, all := range h.deployments {
+			pods += all[len(all)-1].replicas
+		}
+		return len(h.routes) > 0 && len(h.deployments) == 2 && len(h.sets) >= 2 && pods >= full && len(h.pods) >= pods,
 			fmt.Sprintf("%d routes, %d Deployments, %d ReplicaSets, %d pods, %v", len(h.routes), len(h.deployments), len(h.sets), len(h.pods), h.broken)
 	})
 	return h
