@@ -20,7 +20,7 @@ func (w *worker) quarantine(ctx context.Context, cause string) {
 		case err == nil:
 			w.publishRecord()
 			return
-		case errors.Is(err, release.ErrRefused), errors.Is(err, release.ErrNotFound), isUnreadable(err):
+		case errors.Is(err, release.ErrRefused), errors.Is(err, release.ErrNotFound), release.IsUnreadable(err):
 			w.engine.cfg.Logger.Error("the quarantine cannot be saved", "release", w.key, "err", err)
 			return
 		}

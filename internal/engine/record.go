@@ -85,10 +85,3 @@ func waiting(inbox []release.Command, consumed uint64) []release.Command {
 	}
 	return out
 }
-
-// isUnreadable reports that a journal has the record and cannot understand it:
-// loading it again will not help. Stores say so by the shape of their error.
-func isUnreadable(err error) bool {
-	var u interface{ Unreadable() bool }
-	return errors.As(err, &u) && u.Unreadable()
-}

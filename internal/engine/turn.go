@@ -117,7 +117,7 @@ func (w *worker) gone(err error) bool {
 	switch {
 	case errors.Is(err, release.ErrNotFound):
 		w.engine.cfg.Views.drop(w.key)
-	case isUnreadable(err):
+	case release.IsUnreadable(err):
 		w.setAside(err)
 	case w.saved.Phase.Terminal():
 		w.publishRecord()

@@ -85,7 +85,7 @@ func (w *worker) open(ctx context.Context) bool {
 		case errors.Is(err, release.ErrNotFound):
 			w.engine.cfg.Views.drop(w.key)
 			return false
-		case isUnreadable(err):
+		case release.IsUnreadable(err):
 			w.setAside(err)
 			return false
 		}

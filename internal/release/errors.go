@@ -20,3 +20,10 @@ var (
 	// ErrExists: the name or a lock is taken.
 	ErrExists = errors.New("taken")
 )
+
+// IsUnreadable reports that a journal has the record and cannot understand it:
+// loading it again will not help. Journals say so by the shape of their error.
+func IsUnreadable(err error) bool {
+	var u interface{ Unreadable() bool }
+	return errors.As(err, &u) && u.Unreadable()
+}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/shifter-dev/shifter/internal/kube"
 	"github.com/shifter-dev/shifter/internal/release"
 )
 
@@ -98,22 +99,11 @@ func grant(verbs string, r schema.GroupVersionResource, namespace string) string
 // mayWrite asks whether the weights may be patched. No answer is no refusal: the
 // first write will show it.
 func (r *Routes) mayWrite(ctx context.Context, at string, ref release.RouteRef, k kind) error {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
-	defer cancel()
-	ask := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-		"spec": map[string]any{"resourceAttributes": map[string]any{
-			"verb": "patch", "group": k.resource.Group, "version": k.resource.Version, "resource": k.resource.Resource,
-			"namespace": ref.Namespace, "name": ref.Name,
-		}},
-	}}
-	reviews := schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "selfsubjectaccessreviews"}
-	said, err := r.client.Resource(reviews).Create(ctx, ask, metav1.CreateOptions{})
+	denied, err := kube.Denied(ctx, r.client, r.cfg.Timeout, kube.Right{Verb: "patch", Resource: k.resource, Namespace: ref.Namespace, Name: ref.Name})
 	if err != nil {
 		r.cfg.Logger.Debug("the right to patch could not be asked for", "route", ref.String(), "err", err)
-		return nil
 	}
-	if allowed, known, err := unstructured.NestedBool(said.Object, "status", "allowed"); err != nil || !known || allowed {
+	if !denied {
 		return nil
 	}
 	return release.Finding{

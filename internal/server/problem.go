@@ -43,12 +43,6 @@ func (s *Server) problem(ctx context.Context, err error) *api.Problem {
 	return p
 }
 
-// unreadable reports a record that is there and cannot be understood.
-func unreadable(err error) bool {
-	var u interface{ Unreadable() bool }
-	return errors.As(err, &u) && u.Unreadable()
-}
-
 // invalid answers what is wrong with a request.
 func invalid(findings []api.Finding) *api.Problem {
 	detail := "Nothing was done. " + findings[0].Message + "."

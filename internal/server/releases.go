@@ -170,7 +170,7 @@ func (s *Server) create(ctx context.Context, in *createInput) (*createOutput, er
 func (s *Server) nameIsFree(ctx context.Context, k release.Key) error {
 	_, err := s.releases.Load(ctx, k)
 	switch {
-	case err == nil, unreadable(err):
+	case err == nil, release.IsUnreadable(err):
 		return s.nameTaken(k)
 	case errors.Is(err, release.ErrNotFound):
 		return nil

@@ -9,10 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/shifter-dev/shifter/internal/kube"
 	"github.com/shifter-dev/shifter/internal/release"
 )
 
@@ -55,35 +51,12 @@ func (w *Workloads) promotableTo(ctx context.Context, b release.Binding) error {
 	if l := p.Spec.RevisionHistoryLimit; l != nil && *l == 0 {
 		find("noHistory", "set revisionHistoryLimit above 0", "%s keeps no earlier revision (revisionHistoryLimit 0), so a promote could not be undone", n)
 	}
-	if ok, err := w.mayPatch(ctx, n); err != nil {
+	if denied, err := w.denied(ctx, n, "patch", ""); err != nil {
 		return err
-	} else if !ok {
+	} else if denied {
 		find("forbidden", "grant shifter's service account patch on deployments in namespace "+n.namespace, "shifter has no right to change %s, so it can neither promote nor undo it", n)
 	}
 	return errors.Join(found...)
-}
-
-// mayPatch asks whether the Deployment may be changed. No answer is no refusal.
-func (w *Workloads) mayPatch(ctx context.Context, n name) (bool, error) {
-	ctx, cancel, err := kube.Within(ctx, w.cfg.Timeout)
-	if err != nil {
-		return false, err
-	}
-	defer cancel()
-	ask := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-		"spec": map[string]any{"resourceAttributes": map[string]any{
-			"verb": "patch", "group": deployments.Group, "version": deployments.Version, "resource": deployments.Resource,
-			"namespace": n.namespace, "name": n.deployment,
-		}},
-	}}
-	said, err := w.client.Resource(reviews).Create(ctx, ask, metav1.CreateOptions{})
-	if err != nil {
-		w.cfg.Logger.Debug("the right to change a Deployment could not be asked for", "deployment", n.String(), "err", err)
-		return true, nil
-	}
-	allowed, known, err := unstructured.NestedBool(said.Object, "status", "allowed")
-	return err != nil || !known || allowed, nil
 }
 
 // differences names what two templates differ in, beside labels and the images of

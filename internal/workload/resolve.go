@@ -270,30 +270,28 @@ func refers(o unstructured.Unstructured, path []string, deployment string) bool 
 	return (kind == "" || kind == "Deployment") && ref["name"] == deployment
 }
 
-// mayScale asks whether the Deployment may be sized. No answer is no refusal:
-// the first write will show it. The right to undo is not asked for here, since a
-// release without it is possible, and says so at its end.
+// mayScale asks whether the Deployment may be sized. The right to undo is not
+// asked for here, since a release without it is possible, and says so at its end.
 func (r *resolver) mayScale(ctx context.Context, t release.Track, n name) error {
-	ctx, cancel, err := kube.Within(ctx, r.w.cfg.Timeout)
-	if err != nil {
-		return err
-	}
-	defer cancel()
-	ask := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-		"spec": map[string]any{"resourceAttributes": map[string]any{
-			"verb": "update", "group": deployments.Group, "version": deployments.Version, "resource": deployments.Resource,
-			"subresource": "scale", "namespace": n.namespace, "name": n.deployment,
-		}},
-	}}
-	said, err := r.w.client.Resource(reviews).Create(ctx, ask, metav1.CreateOptions{})
-	if err != nil {
-		r.w.cfg.Logger.Debug("the right to scale could not be asked for", "deployment", n.String(), "err", err)
-		return nil
-	}
-	if allowed, known, err := unstructured.NestedBool(said.Object, "status", "allowed"); err == nil && known && !allowed {
+	denied, err := r.w.denied(ctx, n, "update", "scale")
+	if denied {
 		r.find(t, "deployment", "forbidden", "grant shifter's service account get and update on deployments/scale in namespace "+n.namespace,
 			"shifter has no right to scale %s", n)
 	}
-	return nil
+	return err
+}
+
+// denied asks whether we are denied a right on a Deployment. No answer is no
+// denial: the first write will show it.
+func (w *Workloads) denied(ctx context.Context, n name, verb, subresource string) (bool, error) {
+	if err := kube.Ended(ctx); err != nil {
+		return false, err
+	}
+	denied, err := kube.Denied(ctx, w.client, w.cfg.Timeout, kube.Right{
+		Verb: verb, Resource: deployments, Subresource: subresource, Namespace: n.namespace, Name: n.deployment,
+	})
+	if err != nil {
+		w.cfg.Logger.Debug("a right could not be asked for", "verb", verb, "deployment", n.String(), "err", err)
+	}
+	return denied, nil
 }

@@ -21,7 +21,6 @@ var (
 	pods           = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	services       = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 	endpointSlices = schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
-	reviews        = schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "selfsubjectaccessreviews"}
 	autoscalers    = schema.GroupVersionResource{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"}
 	scaledObjects  = schema.GroupVersionResource{Group: "keda.sh", Version: "v1alpha1", Resource: "scaledobjects"}
 	canaries       = schema.GroupVersionResource{Group: "flagger.app", Version: "v1beta1", Resource: "canaries"}

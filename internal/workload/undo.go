@@ -2,15 +2,10 @@ package workload
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/shifter-dev/shifter/internal/kube"
 	"github.com/shifter-dev/shifter/internal/release"
 )
 
@@ -19,76 +14,42 @@ import (
 // that is neither From nor To is a conflict, so that doing it twice never goes
 // to and fro.
 func (w *Workloads) SetTemplate(ctx context.Context, a release.SetTemplate) error {
-	if err := w.setTemplate(ctx, a); err != nil {
+	err := w.edit(ctx, a.UID, func(d deployment, sets func() ([]replicaSet, error)) ([]op, error) {
+		owned, err := sets()
+		if err != nil {
+			return nil, err
+		}
+		target, err := d.target(owned, a)
+		if err != nil || target == nil {
+			return nil, err
+		}
+		return undoPatch(d, *target), nil
+	})
+	if err != nil {
 		return fmt.Errorf("%s: %w", a, err)
 	}
 	return nil
 }
 
-func (w *Workloads) setTemplate(ctx context.Context, a release.SetTemplate) error {
-	n, err := w.named(a.UID)
-	if err != nil {
-		return err
-	}
-	live := source{w: w}
-	obj, _, err := live.one(ctx, n)
-	if err != nil {
-		return err
-	}
-	if string(obj.GetUID()) != a.UID {
-		return fmt.Errorf("%w: %s", release.ErrNotFound, another(n, obj, a.UID))
-	}
-	d, err := readDeployment(obj)
-	if err != nil {
-		return err
-	}
-	sets, err := live.owned(ctx, d)
-	if err != nil {
-		return err
-	}
-	target, err := d.target(sets, a)
-	if err != nil || target == nil {
-		return err
-	}
-	body, err := json.Marshal(undoPatch(d, *target))
-	if err != nil {
-		return fmt.Errorf("writing the patch out: %w", err)
-	}
-	ctx, cancel, err := kube.Within(ctx, w.cfg.Timeout)
-	if err != nil {
-		return err
-	}
-	defer cancel()
-	obj, err = w.in(deployments, n.namespace).Patch(ctx, n.deployment, types.JSONPatchType, body,
-		metav1.PatchOptions{FieldManager: Manager, FieldValidation: metav1.FieldValidationStrict})
-	if err != nil { // it may have been taken, or the Deployment is not as it looked
-		w.mirrors.Doubt(ofName(n))
-		return fmt.Errorf("patching %s: %w", n, kube.ExplainWrite(err))
-	}
-	w.mirrors.Floor(ofName(n), obj.GetResourceVersion())
-	return nil
-}
-
 // target is the set whose template the Deployment is to get, nil when it has it.
 func (d deployment) target(sets []replicaSet, a release.SetTemplate) (*replicaSet, error) {
-	live, known := d.live(sets)
+	live, err := d.liveHash(sets)
 	switch {
-	case !known:
-		return nil, fmt.Errorf("%w: the Deployment controller has not made the ReplicaSet of the live template yet", release.ErrConflict)
-	case live.hash() == a.To.Hash:
+	case err != nil:
+		return nil, err
+	case live == a.To.Hash:
 		return nil, nil
-	case live.hash() != a.From.Hash:
-		return nil, fmt.Errorf("%w: the live template is %s", release.ErrConflict, live.hash())
+	case live != a.From.Hash:
+		return nil, fmt.Errorf("%w: the live template is %s", release.ErrConflict, live)
 	}
 	i := slices.IndexFunc(sets, func(s replicaSet) bool {
 		return s.hash() == a.To.Hash && (a.To.UID == "" || a.To.UID == string(s.Metadata.UID))
 	})
-	switch {
-	case i < 0:
+	if i < 0 {
 		return nil, fmt.Errorf("%w: no ReplicaSet of the Deployment has template %s %s", release.ErrNotFound, a.To.Hash, a.To.UID)
-	case d.Spec.Paused:
-		return nil, fmt.Errorf("%w: the Deployment is paused, so no rollout would follow; resume it first (kubectl rollout resume deployment/%s -n %s)",
-			release.ErrRefused, d.Metadata.Name, d.Metadata.Namespace)
+	}
+	if err := d.rolls(); err != nil {
+		return nil, err
 	}
 	return &sets[i], nil
 }
@@ -103,11 +64,8 @@ type op struct {
 // undoPatch gives the Deployment the set's template, if nothing at all has
 // changed since it was read.
 func undoPatch(d deployment, to replicaSet) []op {
-	return append([]op{
-		{"test", "/metadata/uid", d.Metadata.UID},
-		{"test", "/metadata/resourceVersion", d.Metadata.ResourceVersion},
-		{"replace", "/spec/template", to.template.bare()},
-	}, undoAnnotations(d.Metadata.Annotations, to.Metadata.Annotations)...)
+	ops := append(d.untouched(), op{"replace", "/spec/template", to.template.bare()})
+	return append(ops, undoAnnotations(d.Metadata.Annotations, to.Metadata.Annotations)...)
 }
 
 const changeCause = "kubernetes.io/change-cause"
